@@ -1,4 +1,4 @@
 """Accuracy of the simulation: simulated against measured, by data set, with trivial baselines.
 
-One module per data set, each with ``validate(data: Path) -> tuple[Result, ...]``, registered in `validation.runner`.
+A module per data set, each with ``validate(data: Path) -> tuple[Result, ...]``, registered in `validation.runner`.
 """

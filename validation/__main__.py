@@ -37,7 +37,7 @@ def command(*, data: Path, only: tuple[str, ...], engines: bool, write: Path | N
         only,
         engines=engines,
         write=write,
-        seen=lambda one: talk.print(literal(progress(one))),
+        seen=lambda result: talk.print(literal(progress(result))),
     )
     if as_json:
         show_json(validation.to_json())

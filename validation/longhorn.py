@@ -12,9 +12,8 @@ from cotenant.errors import DataError
 from cotenant.prediction.power.dies import LONGHORN, Dies, fleet
 from cotenant.prediction.power.draw import FULL, Activity, Floats
 from cotenant.prediction.power.settling import FREE, Limits, settle_fleet, shown_clock_mhz
-from validation.leaving_out import LeftOutRows
 from validation.measures import absolute_error, spearman
-from validation.reading import HINT, AbsentData, positive, read_table
+from validation.reading import HINT, AbsentData, LeftOutRows, positive, read_table
 from validation.result import Measure, Result, Row, Target
 
 SGEMM = "power/v100_sgemm-longhorn.csv"
@@ -30,7 +29,7 @@ FEWEST = 8
 """Minimum GPUs for a spread."""
 GPUS = 392
 FLEETS = 20
-"""Simulated fleets, each as large as the real one; figures are their means, so that no single draw decides."""
+"""Simulated fleets, each as large as the real fleet; figures are their means, so that no single draw decides."""
 RUNS = 28
 """Runs per GPU, as in the data on average."""
 LOCKED_MHZ = 1290.0
@@ -56,7 +55,7 @@ THROTTLED_W = 290.0
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Runs of a fleet: one row per run and GPU."""
+    """Runs of a fleet: a row per run and GPU."""
 
     gpu: Floats
     """Index of the GPU."""
@@ -73,7 +72,7 @@ class Fleet:
         return np.split(column[order], np.flatnonzero(np.diff(self.gpu[order])) + 1)
 
     def medians(self) -> "Fleet":
-        """One row per GPU."""
+        """A row per GPU."""
         columns = (self.time, self.clock_mhz, self.temperature_c, self.power_w)
         medians = (np.array([np.median(runs) for runs in self.by_gpu(column)]) for column in columns)
         return Fleet(np.unique(self.gpu), *medians)
@@ -114,7 +113,7 @@ def validate(data: Path) -> tuple[Result, ...]:
     gpus = len(judged.gpus.gpu)
 
     def compared(name: str, unit: str, figure: str, target: Target | None = None, **baselines: float) -> Measure:
-        value = float(np.mean([one.figure(figure) for one in fleets]))
+        value = float(np.mean([fleet.figure(figure) for fleet in fleets]))
         return Measure(name, value, unit, gpus, target, measured=judged.figure(figure), baselines=_named(baselines))
 
     return (
@@ -133,14 +132,14 @@ def validate(data: Path) -> tuple[Result, ...]:
                 compared("rank correlation time-power", "", "time-power", Target(-0.15, 0.15), all_alike=0.0),
                 Measure(
                     f"whisker range / median of time, clock locked at {LOCKED_MHZ:g} MHz",
-                    float(np.mean([whiskers(one.time) for one in locked])),
+                    float(np.mean([whiskers(fleet.time) for fleet in locked])),
                     "%",
                     gpus,
                     Target(high=2.0),
                 ),
                 Measure(
                     f"whisker range / median of power, clock locked at {LOCKED_MHZ:g} MHz",
-                    float(np.mean([whiskers(one.power_w) for one in locked])),
+                    float(np.mean([whiskers(fleet.power_w) for fleet in locked])),
                     "%",
                     gpus,
                 ),
@@ -177,7 +176,7 @@ def _under_light_load(light: Seen | None) -> tuple[Measure, ...]:
     return (
         Measure(
             "whisker range / median of power, PageRank at a fixed clock",
-            float(np.mean([whiskers(one.power_w) for one in unloaded])),
+            float(np.mean([whiskers(fleet.power_w) for fleet in unloaded])),
             "%",
             light.gpus.gpu.size,
             measured=whiskers(light.gpus.power_w),
@@ -187,7 +186,7 @@ def _under_light_load(light: Seen | None) -> tuple[Measure, ...]:
 
 
 def _spread_note(fleets: Sequence[Seen]) -> str:
-    ranges = [one.figure("whiskers") for one in fleets]
+    ranges = [fleet.figure("whiskers") for fleet in fleets]
     return (
         f"Simulated figures are means over {FLEETS} fleets of {GPUS} GPUs (seeds 0 to {FLEETS - 1}); the whisker range "
         f"of a single fleet lay between {min(ranges):.1f} and {max(ranges):.1f} %."
@@ -207,7 +206,7 @@ def _fitted_note(learnt: Seen) -> tuple[str, ...]:
 
 @cache
 def simulated(seed: int, activity: Activity = FULL, limits: Limits = FREE) -> Fleet:
-    """The runs of one simulated fleet, as shown by tools."""
+    """The runs of a simulated fleet, as shown by tools."""
     gpu = find_gpu("v100-sxm2-16gb")
     random = np.random.default_rng((seed, GPUS))
     dies = Dies.of(fleet(gpu, GPUS, seed=seed)).warmed(random.normal(0.0, LONGHORN.run_to_run_c, (RUNS, GPUS)))
@@ -229,8 +228,8 @@ def whiskers(values: Floats) -> float:
     return float((inside.max() - inside.min()) / np.median(values) * 100.0)
 
 
-def _whiskers(one: Fleet) -> float:
-    return whiskers(one.time)
+def _whiskers(fleet: Fleet) -> float:
+    return whiskers(fleet.time)
 
 
 def _slope(gpus: Fleet) -> float:
@@ -240,8 +239,8 @@ def _slope(gpus: Fleet) -> float:
     return float(np.polyfit(gpus.temperature_c[healthy], gpus.clock_mhz[healthy], 1)[0])
 
 
-def _repeatability(one: Fleet) -> float:
-    spreads = [np.std(runs) / np.mean(runs) for runs in one.by_gpu(one.time) if len(runs) > 3]
+def _repeatability(fleet: Fleet) -> float:
+    spreads = [np.std(runs) / np.mean(runs) for runs in fleet.by_gpu(fleet.time) if len(runs) > 3]
     return float(np.median(spreads) * 100.0) if spreads else float("nan")
 
 
@@ -271,7 +270,7 @@ def _rows(real: Seen, fleets: Sequence[Seen], *, held_out: bool) -> list[Row]:
     times = np.sort(real.gpus.time)
     times = times / np.median(times)
     ranks = (np.arange(len(times)) + 0.5) / len(times)
-    expected = np.mean([np.quantile(one.gpus.time / np.median(one.gpus.time), ranks) for one in fleets], axis=0)
+    expected = np.mean([np.quantile(fleet.gpus.time / np.median(fleet.gpus.time), ranks) for fleet in fleets], axis=0)
     return [
         Row(f"GPU at {rank:.1%} from fast to slow", float(time), float(guess), {"all alike": 1.0}, held_out)
         for rank, time, guess in zip(ranks, times, expected, strict=True)
@@ -280,19 +279,19 @@ def _rows(real: Seen, fleets: Sequence[Seen], *, held_out: bool) -> list[Row]:
 
 def _cabinets(data: Path) -> dict[str, str]:
     """The cabinet of each GPU, from both files: neither has all."""
-    found: dict[str, str] = {}
+    cabinets: dict[str, str] = {}
     for file in (SGEMM, PAGERANK):
         try:
             rows = read_table(data, file, ("uuid", "cabinet"))
         except AbsentData:
             continue  # `_measured` reports it where the file is needed
-        found |= {row["uuid"]: row["cabinet"] for row in rows if row["cabinet"] not in {"", "-1"}}
-    return found
+        cabinets |= {row["uuid"]: row["cabinet"] for row in rows if row["cabinet"] not in {"", "-1"}}
+    return cabinets
 
 
 def _measured(data: Path, file: str, cabinets: Mapping[str, str], *, fitted: bool) -> Seen:
     table = read_table(data, file, ("uuid", *COLUMNS))
     chosen = [row for row in table if (cabinets.get(row["uuid"]) in FITTED_CABINETS) == fitted]
-    names = {name: place for place, name in enumerate(sorted({row["uuid"] for row in chosen}))}
+    names = {name: number for number, name in enumerate(sorted({row["uuid"] for row in chosen}))}
     columns = (np.array([positive(row[name], file, name) for row in chosen]) for name in COLUMNS)
     return Seen.of(Fleet(np.array([float(names[row["uuid"]]) for row in chosen]), *columns))

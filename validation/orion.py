@@ -1,4 +1,4 @@
-"""Kernels of small batches, one by one: V100, device time without the host."""
+"""Kernels of small batches: V100, device time without the host."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +12,8 @@ from cotenant.prediction.kernels.cost import Costs, plain_roofline_ns, solo_cost
 from cotenant.prediction.kernels.efficiency import FITTED
 from cotenant.prediction.kernels.software import Execution
 from cotenant.workloads.protocol import WorkloadSpec
-from validation.leaving_out import LeftOutRows
 from validation.measures import absolute_error, figure
-from validation.reading import files, number, positive, read_table
+from validation.reading import LeftOutRows, files, number, positive, read_table
 from validation.result import Result, Row
 
 _FOLDER = "sharing/v100_kernels_orion"
@@ -110,10 +109,10 @@ def validate(data: Path) -> tuple[Result, ...]:
 def _present(data: Path, left_out: LeftOutRows) -> list[_Profile]:
     """The available profiles; others in the folder are reported."""
     known = {f"{_FOLDER}/{profile.file}": profile for profile in _PROFILES}
-    found = files(data, f"{_FOLDER}/*")
-    for other in sorted(set(found) - set(known)):
+    names = files(data, f"{_FOLDER}/*")
+    for other in sorted(set(names) - set(known)):
         left_out.add("nothing says which workload they are of", Path(other).name, _lines(data / other))
-    return [known[file] for file in found if file in known]
+    return [known[file] for file in names if file in known]
 
 
 def _lines(path: Path) -> int:

@@ -24,7 +24,7 @@ from validation.interference.gavel_matrix import Matrix, gavel_matrix
 
 AT = (0, 13, 26, 40, 50, 60)
 ROUNDS = (5, 3, 2, 1)
-"""Pairs measured before the plan is remade; the first is the one shown, the others tell how much is luck."""
+"""Pairs measured before the plan is remade; the first is shown, the others tell how much is luck."""
 RANDOM_PLANS = 500
 SEEDS = range(5)
 SUBSETS, OF_JOBS = 12, 22
@@ -32,7 +32,7 @@ SUBSETS, OF_JOBS = 12, 22
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """One way to choose pairs."""
+    """A way to choose pairs."""
 
     chooses: str
     round: int
@@ -98,7 +98,7 @@ class Field:
 
     def predictor(self, measured: Sequence[int]) -> Predictor:
         """The predictor after these pairs were measured."""
-        evidence = taken(self.matrix.evidence, [self.cells[place] for place in measured])
+        evidence = taken(self.matrix.evidence, [self.cells[pair] for pair in measured])
         return Predictor(self.matrix.setting, evidence, GPU, prior_half=GPU_PRIOR_HALF)
 
     def closed(self, predictor: Predictor) -> float:
@@ -112,11 +112,11 @@ def best_pairs_at_random(random: np.random.Generator, pairs: np.ndarray, tenants
     """Random disjoint pairs that fit: shuffled and retried until all jobs are placed."""
     while True:
         free, chosen = set(range(tenants)), []
-        for place in random.permutation(len(pairs)):
-            one, other = pairs[place]
-            if one in free and other in free:
-                chosen.append(int(place))
-                free -= {int(one), int(other)}
+        for pair in random.permutation(len(pairs)):
+            first, second = pairs[pair]
+            if first in free and second in free:
+                chosen.append(int(pair))
+                free -= {int(first), int(second)}
         if not free:
             return np.array(chosen)
 
@@ -134,13 +134,13 @@ def course(field: Field, chooses: str, seed: int = 0, at_once: int = ROUNDS[0]) 
 
 
 def _next(field: Field, chooses: str, measured: list[int], count: int, random: np.random.Generator) -> list[int]:
-    open_ = [place for place in range(len(field.pairs)) if place not in measured]
+    open_ = [pair for pair in range(len(field.pairs)) if pair not in measured]
     if chooses == "at random":
-        return [int(place) for place in random.choice(open_, count, replace=False)]
+        return [int(pair) for pair in random.choice(open_, count, replace=False)]
     predictor = field.predictor(measured)
     if chooses == "what tells most about all":
         unknown = np.flatnonzero(predictor.slowdowns(field.pairs).basis[:, 0] != MEASURED)
-        return [int(unknown[place]) for place, _ in next_cells(predictor.correction, field.pairs[unknown], count)]
+        return [int(unknown[pair]) for pair, _ in next_cells(predictor.correction, field.pairs[unknown], count)]
     return next_pairs(predictor, field.pairs, count)
 
 
@@ -173,21 +173,21 @@ def of_subsets(matrix: Matrix, chooses: str, at_once: int = ROUNDS[0]) -> OfSubs
 
 
 def judged(data: Path, gpu: str) -> dict[str, object]:
-    """Everything about one GPU."""
+    """Everything about a GPU."""
     matrix = gavel_matrix(data, gpu)
     field = Field(matrix)
     chance = [course(field, "at random", seed).closed for seed in SEEDS]
     courses = [
         *(course(field, "for the plan", at_once=at_once) for at_once in ROUNDS),
         course(field, "what tells most about all"),
-        Course("at random", ROUNDS[0], {at: float(np.mean([one[at] for one in chance])) for at in AT}),
+        Course("at random", ROUNDS[0], {at: float(np.mean([course[at] for course in chance])) for at in AT}),
     ]
     return {
         "gpu": gpu,
         "pairs": len(field.matrix.evidence.cell) and int(field.matrix.evidence.cell.max()) + 1,
         "stp_random": field.random,
         "stp_best": field.best,
-        "closed": [asdict(one) for one in courses],
+        "closed": [asdict(course) for course in courses],
         "of_subsets": [
             asdict(of_subsets(matrix, "for the plan")),
             asdict(of_subsets(matrix, "for the plan", at_once=1)),

@@ -51,7 +51,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One scenario."""
+    """A scenario."""
 
     scenario: int
     theirs: int
@@ -89,13 +89,13 @@ def served(data: Path, scenario: Scenario) -> np.ndarray:
         latency_s = number(row["latency_s"], MEASURED, "latency_s")
         if each <= 0 or latency_s * 1e3 >= HEADROOM * scenario.slo_ms[row["model"]]:
             continue
-        place = models.index(row["model"]), sizes.index(count(row["mig_gpcs"], MEASURED, "mig_gpcs"))
-        best[place] = max(best[place], each * count(row["n_procs_mps"], MEASURED, "n_procs_mps"))
+        cell = models.index(row["model"]), sizes.index(count(row["mig_gpcs"], MEASURED, "mig_gpcs"))
+        best[cell] = max(best[cell], each * count(row["n_procs_mps"], MEASURED, "n_procs_mps"))
     return best
 
 
 def planned(data: Path, scenario: Scenario, *, seconds: float = SECONDS) -> Covered | None:
-    """The plan of one scenario."""
+    """The plan of a scenario."""
     gpus = CutGpu(A100_80, price=1.0, available=100, rates=served(data, scenario))
     return cover([gpus], np.array(list(scenario.rates.values())), seconds=seconds)
 
@@ -105,10 +105,10 @@ def compare(data: Path) -> tuple[Planned, ...]:
     rows = []
     for scenario in scenarios(data):
         begin = time.perf_counter()
-        found = planned(data, scenario)
+        plan = planned(data, scenario)
         took = time.perf_counter() - begin
-        assert found is not None, f"scenario {scenario.number} has no plan"
-        rows.append(Planned(scenario.number, scenario.theirs, len(found.gpus), found.bound, took))
+        assert plan is not None, f"scenario {scenario.number} has no plan"
+        rows.append(Planned(scenario.number, scenario.theirs, len(plan.gpus), plan.bound, took))
     return tuple(rows)
 
 

@@ -24,7 +24,7 @@ from cotenant.tenancy.sharing import Sharing
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One tenant in one trial: times of its requests in the window, nanoseconds."""
+    """A tenant in a trial: times of its requests in the window, nanoseconds."""
 
     latency_ns: Floats
     service_ns: Floats
@@ -56,7 +56,7 @@ class Answers:
 
 
 def ask(study: Mapping[str, Any]) -> Answers:
-    """Execute one block of a study on its simulated device."""
+    """Execute a block of a study on its simulated device."""
     checked = Study(**{"blocks": 1, "lead": "0.3s", **study})
     device = _device(checked.device)
     bench = SimulatedBench(device, run="validation")
@@ -109,19 +109,19 @@ def _capacity(bench: SimulatedBench, study: Study) -> Mapping[str, float]:
 
 
 def _served(trial: Trial, records: TrialRecords) -> dict[str, Served]:
-    found: dict[str, Served] = {}
+    served: dict[str, Served] = {}
     requests = records.requests
     for tenant in trial.tenants:
         nothing = np.empty(0)
         if not requests:
-            found[tenant.name] = Served(nothing, nothing, trial.window_s)
+            served[tenant.name] = Served(nothing, nothing, trial.window_s)
             continue
         mine = (requests["tenant"] == tenant.name) & requests["in_window"] & requests["ok"]
         done = requests["done_ns"][mine].astype(np.float64)
-        found[tenant.name] = Served(
+        served[tenant.name] = Served(
             done - requests["intended_ns"][mine], done - requests["started_ns"][mine], trial.window_s
         )
-    return found
+    return served
 
 
 def window_s(expected_ms: Sequence[float], *, requests: int = 8, least: float = 0.05) -> float:

@@ -1,7 +1,11 @@
-"""Read measured data from the user's folder, with the required columns or a one-sentence error."""
+"""Read measured data from the user's folder, with the required columns or a sentence on what is wrong.
+
+Rows that can't be judged are counted by reason: nothing is dropped silently.
+"""
 
 import csv
 import json
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +13,8 @@ from typing import Any
 from cotenant.errors import DataError
 
 HINT = "set --data to the folder with the measured data; its README lists the files"
+_NAMED = 6
+"""Maximum names listed; the rest are counted."""
 
 
 class AbsentData(DataError):
@@ -71,10 +77,10 @@ def count(text: str, file: str, column: str) -> int:
 def files(data: Path, pattern: str) -> list[str]:
     """The files below ``data`` that match the pattern, at least one, sorted."""
     _folder(data)
-    found = sorted(path.relative_to(data).as_posix() for path in data.glob(pattern) if path.is_file())
-    if not found:
+    names = sorted(path.relative_to(data).as_posix() for path in data.glob(pattern) if path.is_file())
+    if not names:
         raise AbsentData(f"There is no {pattern} in the folder of measured data.", hint=HINT)
-    return found
+    return names
 
 
 def _path(data: Path, file: str) -> Path:
@@ -88,3 +94,31 @@ def _path(data: Path, file: str) -> Path:
 def _folder(data: Path) -> None:
     if not data.is_dir():
         raise DataError(f"There is no folder {str(data)!r} with measured data.", hint=HINT)
+
+
+class LeftOutRows:
+    """Rows left out of a data set, and why."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, Counter[str]] = defaultdict(Counter)
+
+    def add(self, why: str, what: str, rows: int = 1) -> None:
+        """Count rows.
+
+        Args:
+            why: A clause: ``the GPU isn't in the catalogue``.
+            what: What they share: a model, a GPU, a file.
+            rows: Number of rows.
+        """
+        self._reasons[why][what] += rows
+
+    def sentences(self) -> tuple[str, ...]:
+        """A sentence per reason."""
+        return tuple(_sentence(why, what) for why, what in self._reasons.items())
+
+
+def _sentence(why: str, what: Counter[str]) -> str:
+    total = what.total()
+    names = [f"{name} ({rows})" if rows > 1 and len(what) > 1 else name for name, rows in sorted(what.items())]
+    others = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return f"{total:,} {'row' if total == 1 else 'rows'} left out, as {why}: {', '.join(names[:_NAMED])}{others}."

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measured value with its simulation and baselines."""
+    """A measured value with its simulation and baselines."""
 
     case: str
     """Description of the case: ``resnet50, batch 8, 3 processes, 4g``."""
@@ -37,7 +37,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One measure of accuracy over held-out rows."""
+    """A measure of accuracy over held-out rows."""
 
     name: str
     """``mean abs. error of slowdown``."""
@@ -62,7 +62,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One question to one data set."""
+    """A question to a data set."""
 
     data_set: str
     """The module's name: ``longhorn``."""
@@ -78,9 +78,9 @@ class Result:
     rows: tuple[Row, ...]
     measures: tuple[Measure, ...]
     notes: tuple[str, ...] = ()
-    """One sentence each: limits of the data, omissions and their reason."""
+    """Sentences: limits of the data, omissions and their reason."""
     left_out: tuple[str, ...] = ()
-    """One sentence per reason for left-out rows."""
+    """A sentence per reason for left-out rows."""
 
     @property
     def n(self) -> int:
@@ -104,7 +104,7 @@ class Skipped:
 
     data_set: str
     why: str
-    """One sentence."""
+    """A sentence."""
     damaged: bool
     """True if its file exists but can't be used; False if there is no such file."""
 

@@ -174,8 +174,8 @@ def _served(scenery: _Scenery, slows: float, back: float) -> tuple[Served, Serve
 
 
 def _busy_at(scenery: _Scenery, t_s: Floats) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-    found = np.zeros(t_s.size, np.bool_)
+    busy = np.zeros(t_s.size, np.bool_)
     for since, until, level in scenery.phases:
         if level == 2:
-            found |= (t_s >= since) & (t_s < until)
-    return found
+            busy |= (t_s >= since) & (t_s < until)
+    return busy

@@ -26,7 +26,7 @@ STRETCH_S = 0.02
 
 def validate(data: Path) -> tuple[Result, ...]:
     """Update periods (V100, A100), and the one-second average of an A5000 from its own instantaneous reading."""
-    results = [one for one in (_periods(data), _average(data)) if one is not None]
+    results = [result for result in (_periods(data), _average(data)) if result is not None]
     if not results:
         raise AbsentData("There is no power/sensors/ in the folder of measured data.", hint=HINT)
     return tuple(results)

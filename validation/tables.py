@@ -13,9 +13,13 @@ from cotenant.text import NOTHING, figure
 from validation.result import Measure, Result, Skipped
 
 
-def progress(one: Result | Skipped) -> str:
+def progress(result: Result | Skipped) -> str:
     """What has just been compared, or why it was not."""
-    return f"{one.data_set}: skipped. {one.why}" if isinstance(one, Skipped) else f"{one.data_set}: {one.what}"
+    return (
+        f"{result.data_set}: skipped. {result.why}"
+        if isinstance(result, Skipped)
+        else f"{result.data_set}: {result.what}"
+    )
 
 
 def summary(results: Sequence[Result], skipped: Sequence[Skipped] = ()) -> Group:
@@ -32,7 +36,7 @@ def summary(results: Sequence[Result], skipped: Sequence[Skipped] = ()) -> Group
         parts.append(table)
         parts.extend(Text(literal(sentence), "dim") for sentence in result.left_out)
         parts.append(Text())
-    parts.extend(Text(literal(progress(one)), "yellow") for one in skipped)
+    parts.extend(Text(literal(progress(data_set)), "yellow") for data_set in skipped)
     parts.append(Text(literal(verdict(results, skipped))))
     return Group(*parts)
 
@@ -48,12 +52,12 @@ def verdict(results: Sequence[Result], skipped: Sequence[Skipped] = ()) -> str:
     if empty:
         parts.append(f"no held-out rows for: {', '.join(empty)}")
     if skipped:
-        parts.append(f"not compared: {', '.join(one.data_set for one in skipped)}")
+        parts.append(f"not compared: {', '.join(missing.data_set for missing in skipped)}")
     return f"{'; '.join(parts)}."
 
 
 def cells(measure: Measure) -> tuple[str, str, str, str, str]:
-    """Name, simulated, measured, baselines and target of one measure, as text."""
+    """Name, simulated, measured, baselines and target of a measure, as text."""
     baselines = ", ".join(f"{name}: {_with_unit(value, measure.unit)}" for name, value in measure.baselines.items())
     return (
         measure.name,

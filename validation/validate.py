@@ -20,7 +20,7 @@ class Validation:
     @property
     def damaged(self) -> tuple[Skipped, ...]:
         """Data sets whose files exist but can't be used."""
-        return tuple(one for one in self.skipped if one.damaged)
+        return tuple(data_set for data_set in self.skipped if data_set.damaged)
 
     @property
     def missed(self) -> tuple[Measure, ...]:
@@ -61,13 +61,13 @@ def validate(
 
     results: list[Result] = []
     skipped: list[Skipped] = []
-    for one in run(data, only, ENGINE_DATA_SETS if engines else DATA_SETS):
-        if isinstance(one, Skipped):
-            skipped.append(one)
+    for result in run(data, only, ENGINE_DATA_SETS if engines else DATA_SETS):
+        if isinstance(result, Skipped):
+            skipped.append(result)
         else:
-            results.append(one)
+            results.append(result)
         if seen is not None:
-            seen(one)
+            seen(result)
     validation = Validation(tuple(results), tuple(skipped))
     try:
         if write is not None:

@@ -9,9 +9,8 @@ from cotenant.prediction.kernels.columns import Kernels
 from cotenant.prediction.kernels.cost import plain_roofline_ns, solo_costs
 from cotenant.prediction.kernels.operators import columns, rows_of
 from cotenant.workloads.protocol import Operator
-from validation.leaving_out import LeftOutRows
 from validation.measures import absolute_error
-from validation.reading import count, files, positive, read_table
+from validation.reading import LeftOutRows, count, files, positive, read_table
 from validation.result import Measure, Result, Row, Target
 
 _LAYERS = ("attn_pre_proj", "attn_post_proj", "mlp_up_proj", "mlp_down_proj")

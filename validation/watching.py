@@ -40,7 +40,7 @@ From {seeds} seeds of each, by `python -m validation.watching --seeds {seeds}`.
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One script: the truth, and what `watch` says."""
+    """A script: the truth, and what `watch` says."""
 
     truth: float
     found: Influence
@@ -58,8 +58,8 @@ def judged(script: Script) -> Outcome:
     """Play a script and watch it."""
     a, b, truth = play(script)
     t_s = np.arange(0.0, 60 * script.minutes, READ_EVERY_S)
-    found = watched_of([readings("A", a, t_s), readings("B", b, t_s)], device="simulated")
-    return Outcome(truth, next(one for one in found.influences if one.tenant == "B"))
+    watched = watched_of([readings("A", a, t_s), readings("B", b, t_s)], device="simulated")
+    return Outcome(truth, next(influence for influence in watched.influences if influence.tenant == "B"))
 
 
 def readings(name: str, served: Served, t_s: Floats) -> TenantTotals:
@@ -79,17 +79,21 @@ def _seed(factor: float, seed: int) -> Outcome:
 
 
 def row(factor: float, outcomes: Sequence[Outcome]) -> list[str]:
-    """One line of the table."""
-    widths = [one.found.busy.relative_half_width for one in outcomes if isinstance(one.found.busy, Estimate)]
-    off = [one.found.busy.est / one.truth - 1 for one in outcomes if isinstance(one.found.busy, Estimate)]
-    said = [one.found.verdict for one in outcomes]
+    """A line of the table."""
+    widths = [
+        outcome.found.busy.relative_half_width for outcome in outcomes if isinstance(outcome.found.busy, Estimate)
+    ]
+    off = [
+        outcome.found.busy.est / outcome.truth - 1 for outcome in outcomes if isinstance(outcome.found.busy, Estimate)
+    ]
+    verdicts = [outcome.found.verdict for outcome in outcomes]
     return [
         f"{factor:g}",
-        f"{np.mean([one.truth for one in outcomes]):.3f}",
-        f"{sum(one.holds for one in outcomes)} of {len(outcomes)}",
+        f"{np.mean([outcome.truth for outcome in outcomes]):.3f}",
+        f"{sum(outcome.holds for outcome in outcomes)} of {len(outcomes)}",
         percent(float(np.median([width for width in widths if width is not None]))),
         f"{100 * float(np.mean(off)):+.1f} %",
-        *(str(said.count(verdict)) for verdict in ("slows", "hardly", "can't tell")),
+        *(str(verdicts.count(verdict)) for verdict in ("slows", "hardly", "can't tell")),
     ]
 
 

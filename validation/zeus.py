@@ -9,9 +9,8 @@ from cotenant.devices.simulated.catalogue import find_gpu, gpu_names
 from cotenant.prediction.gpu import GpuSpec
 from cotenant.prediction.power.draw import Activity
 from cotenant.prediction.power.settling import Limits, settle
-from validation.leaving_out import LeftOutRows
 from validation.measures import absolute_error
-from validation.reading import files, positive, read_table
+from validation.reading import LeftOutRows, files, positive, read_table
 from validation.result import Measure, Result, Row
 
 FILES = {
@@ -44,7 +43,7 @@ NOTES = (
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One power limit of one job."""
+    """A power limit of a job."""
 
     limit_w: float
     seconds: float

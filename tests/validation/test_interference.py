@@ -15,7 +15,7 @@ from validation.interference.trees import boosted
 @pytest.fixture(scope="module")
 def matrix():
     where = setting()
-    jobs = tuple(Job(f"job {one}", f"model-{one // 2}", 1, 0.01) for one in range(TENANTS))
+    jobs = tuple(Job(f"job {number}", f"model-{number // 2}", 1, 0.01) for number in range(TENANTS))
     return Matrix("V100", jobs, where, measured(where, pairs()), profiles().features())
 
 

@@ -29,8 +29,8 @@ def test_engines_have_their_own_data_sets(tmp_path):
     (tmp_path / "llm").mkdir()
     pd.DataFrame([{"wrong": 1}]).to_csv(tmp_path / passes._FILE)
     found = list(runner.run(tmp_path, (), runner.ENGINE_DATA_SETS))
-    assert all(isinstance(one, Skipped) for one in found)
-    assert {one.data_set: one.damaged for one in found}["llm.passes"]
+    assert all(isinstance(result, Skipped) for result in found)
+    assert {result.data_set: result.damaged for result in found}["llm.passes"]
 
 
 def test_products_that_match_the_law_have_no_error(tmp_path):

@@ -8,7 +8,7 @@ from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.errors import DataError
 from cotenant.prediction.kernels.cost import solo_costs
 from validation import longhorn, runner, vidur, zeus
-from validation.leaving_out import LeftOutRows
+from validation.reading import LeftOutRows
 
 LAYERS = ("attn_pre_proj", "attn_post_proj", "mlp_up_proj", "mlp_down_proj")
 

@@ -1,7 +1,7 @@
 """Infer the parts of a request from measured times: the host's, and the device's by limiting resource.
 
 Times over batch sizes, parts of the device and concurrent copies separate the parts: the host's doesn't shrink with the
-batch, the fixed one doesn't grow on a smaller part of the device, the SMs' and the DRAM's grow as their shares shrink.
+batch, the fixed part doesn't grow on a smaller part of the device, the SMs' and the DRAM's grow as their shares shrink.
 What the given times can't determine is taken from the average of separated requests.
 """
 
@@ -25,7 +25,7 @@ VARIATION = 1.0
 _SHORTEST_NS = 1.0
 """Shortest time the engine can distinguish from zero."""
 _SHARPNESS = 8
-"""Host and device overlap almost perfectly: the longer one counts. The engine agrees, see its tests."""
+"""Host and device overlap almost perfectly: the longer counts. The engine agrees, see its tests."""
 _CROWD_SHARPNESS = 5
 """Copies collide by chance before they fill the device. The engine agrees within 8 %, without bias."""
 _ROBUST = 0.05
@@ -39,7 +39,7 @@ _SIZE_GUESS = (0.9, 0.3, 0.3, 0.5)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One measured time per request."""
+    """A measured time per request."""
 
     batch: float
     time: float
@@ -84,7 +84,7 @@ class Anatomy:
         kernels: int = KERNELS,
         serial: float = 0.0,
     ) -> Trace:
-        """A request for the engine, with kernels of one kind and varying lengths.
+        """A request for the engine, with kernels of the same kind and varying lengths.
 
         Each first works on all its SMs, then starts and drains: concurrent tenants collide where both work, and pass
         where one doesn't.
@@ -120,7 +120,7 @@ def fit_anatomy(times: Sequence[Measured]) -> Anatomy:
     """The anatomy that best explains the measured times; typical shares where they can't determine it."""
     from scipy.optimize import least_squares
 
-    rows = np.array([[one.batch, one.time, one.sm_share, one.dram_share, one.copies] for one in times])
+    rows = np.array([[time.batch, time.time, time.sm_share, time.dram_share, time.copies] for time in times])
     batch, time, sm_share = rows[:, 0], rows[:, 1], rows[:, 2]
     whole = time * sm_share
     shares = np.log(np.array(TYPICAL) / (1 - np.array(TYPICAL)))

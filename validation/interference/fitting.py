@@ -48,8 +48,8 @@ def fit_variances(setting: Setting, evidence: Evidence) -> Variances:
 
     best = np.exp(minimize(cost, guess, jac=True, method="L-BFGS-B", bounds=[_BOUNDS] * guess.size).x)
     shift, slope = np.zeros((4, 4)), np.zeros((4, 4))
-    for place, size in zip(steady, best, strict=False):
-        shift[place] = size
-    for place, size in zip(_SLOPES, best[len(steady) :], strict=False):
-        slope[place] = size
+    for term, size in zip(steady, best, strict=False):
+        shift[term] = size
+    for term, size in zip(_SLOPES, best[len(steady) :], strict=False):
+        slope[term] = size
     return Variances(shift, slope, float(best[-1]))

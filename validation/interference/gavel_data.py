@@ -9,8 +9,7 @@ from typing import Any
 from cotenant.errors import DataError
 from cotenant.prediction.contention.trace import Trace
 from validation.interference.anatomy import TYPICAL, Anatomy, Measured, fit_anatomy
-from validation.leaving_out import LeftOutRows
-from validation.reading import HINT, read_json
+from validation.reading import HINT, LeftOutRows, read_json
 
 FILE = "sharing/v100_p100_pairs_gavel.json"
 SOURCE = "stanford-futuredata/gavel, oracle_throughputs.json (OSDI'20), MIT"
@@ -23,7 +22,7 @@ LOOKED_AT = frozenset({"A3C", "CycleGAN", "Recommendation"})
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One of the source's GPUs."""
+    """A GPU of the source."""
 
     title: str
     flops: float
@@ -43,7 +42,7 @@ class Family:
     """Facts about a model from its architecture."""
 
     kernels: int | None
-    """Launches of one eager training step: forward, backward and optimiser. None: derived from the host's time."""
+    """Launches of an eager training step: forward, backward and optimiser. None: derived from the host's time."""
     item_flops: float | None = None
     """Training FLOPs per item, if times over batches can't separate host from device."""
     item_bytes: float = 0.0
@@ -74,13 +73,13 @@ FEWEST_KERNELS, MOST_KERNELS = 50, 5000
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job of the table."""
+    """A job of the table."""
 
     name: str
     family: str
     batch: int
     seconds: float
-    """Time of one step alone."""
+    """Time of a step alone."""
 
 
 Table = Mapping[str, Mapping[str, Any]]
@@ -88,7 +87,7 @@ Table = Mapping[str, Mapping[str, Any]]
 
 
 def jobs_of(table: Table) -> Mapping[str, Job]:
-    """The jobs of one GPU by name, in order."""
+    """The jobs of a GPU by name, in order."""
     return {name: _job(name, table[name]["null"]) for name in sorted(table)}
 
 
@@ -173,7 +172,7 @@ def _is_rate(value: object) -> bool:
 
 
 def _pair(table: Table, first: str, second: str, left_out: LeftOutRows) -> tuple[float, float]:
-    """Throughputs of two jobs together, from either one's row; zeros if there are none."""
+    """Throughputs of two jobs together, from the row of either; zeros if there are none."""
     mine, theirs = table[first].get(second) or reversed(table[second].get(first, (-1.0, -1.0)))
     if not (mine > 0 and theirs > 0):
         why = "they weren't measured together" if mine < 0 else "they don't fit together"

@@ -20,7 +20,7 @@ __all__ = ["LOOKED_AT", "Matrix", "gavel_matrix"]
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """One GPU's pairs."""
+    """A GPU's pairs."""
 
     title: str
     jobs: tuple[Job, ...]
@@ -37,7 +37,7 @@ class Matrix:
 
 
 def gavel_matrix(data: Path, gpu: str, *, blind: Collection[str] = ()) -> Matrix:
-    """The pairs of one GPU.
+    """The pairs of a GPU.
 
     Args:
         data: The folder of measured data.

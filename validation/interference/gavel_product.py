@@ -43,19 +43,19 @@ def product_result(gpu: str, matrix: Matrix) -> Result:
     mine = np.flatnonzero(np.isin(matrix.evidence.rows, places).all(axis=1))
     asked = matrix.evidence.rows[mine]
     nothing = matrix.evidence.only(np.empty(0, np.int64))
-    found = Predictor(setting, nothing, GPU, prior_half=GPU_PRIOR_HALF).slowdowns(np.searchsorted(places, asked))
+    predicted = Predictor(setting, nothing, GPU, prior_half=GPU_PRIOR_HALF).slowdowns(np.searchsorted(places, asked))
     fitted = np.exp(matrix.setting.prior(asked)[:, 0])
     truth = np.exp(matrix.evidence.logs[mine])
     rows = [
         Row(
             case=f"{matrix.jobs[victim].name} beside {matrix.jobs[neighbour].name}",
-            measured=float(truth[place]),
-            simulated=float(found.estimate[place, 0]),
-            baselines={"prior only": float(fitted[place])},
+            measured=float(truth[number]),
+            simulated=float(predicted.estimate[number, 0]),
+            baselines={"prior only": float(fitted[number])},
         )
-        for place, (victim, neighbour) in enumerate(asked)
+        for number, (victim, neighbour) in enumerate(asked)
     ]
-    inside = (found.low[:, 0] <= truth) & (truth <= found.high[:, 0])
+    inside = (predicted.low[:, 0] <= truth) & (truth <= predicted.high[:, 0])
     return Result(
         data_set=f"gavel-{matrix.title.lower()}",
         what=f"ResNet trainings on a {GPUS[gpu].title} as `predict` profiles them, solos given",

@@ -55,24 +55,24 @@ def _new_jobs(data: Path, gpu: str, matrix: Matrix, variances: Variances) -> Ite
         return gavel_matrix(data, gpu, blind={family} & LOOKED_AT).setting
 
     for pairs in range(4):
-        found = judged(matrix, new_jobs(matrix, variances, pairs, of_family), variances)
+        errors = judged(matrix, new_jobs(matrix, variances, pairs, of_family), variances)
         informed = judged(matrix, new_jobs(matrix, variances, pairs, lambda _: matrix.setting), variances, trees=False)
-        clean, target = found.clean(), NEW_JOB[matrix.title].get(pairs)
+        clean, target = errors.clean(), NEW_JOB[matrix.title].get(pairs)
         yield _result(
             matrix,
             f"a new job of a new family on a {matrix.title}, solo and {pairs} chosen pairs given",
             f"Each job in turn is new, and all jobs of its family are left out; it has been measured alone and beside "
             f"{pairs} known jobs, chosen by `next`. {FIXED[matrix.title]} {BLIND}",
-            found,
+            errors,
             (
-                replace(found.error(target), name="mean abs. error of slowdown, all families"),
-                found.median_error(),
+                replace(errors.error(target), name="mean abs. error of slowdown, all families"),
+                errors.median_error(),
                 replace(clean.error(target), name="mean abs. error, the four clean families"),
                 replace(informed.error(), name="mean abs. error, with the simulator's constants for the other three"),
-                found.coverage(88.0),
-                found.worst_family(80.0),
+                errors.coverage(88.0),
+                errors.worst_family(80.0),
                 replace(clean.worst_family(80.0), name="90 % intervals that hold, worst clean family"),
-                found.half_width(WIDTHS.get(matrix.title, {}).get(pairs)),
+                errors.half_width(WIDTHS.get(matrix.title, {}).get(pairs)),
             ),
         )
 
@@ -83,20 +83,20 @@ def _both_new(data: Path, gpu: str, matrix: Matrix, variances: Variances) -> Res
         return gavel_matrix(data, gpu, blind=families & LOOKED_AT).setting
 
     splits = ((without(frozenset(split.family.split(" + "))), split) for split in both_new(matrix))
-    found = judged(matrix, splits, variances)
+    errors = judged(matrix, splits, variances)
     return _result(
         matrix,
         f"both jobs new on a {matrix.title}, solos given",
         f"Every two families are left out at once; pairs between them are predicted. {FIXED[matrix.title]} {BLIND}",
-        found,
-        (found.error(BOTH_NEW.get(matrix.title)), found.median_error(), found.coverage()),
+        errors,
+        (errors.error(BOTH_NEW.get(matrix.title)), errors.median_error(), errors.coverage()),
     )
 
 
 def _whole_matrix(matrix: Matrix, variances: Variances) -> Result:
     split = grown(matrix, variances, MATRIX_PAIRS)
-    found = judged(matrix, [(matrix.setting, split)], variances)
-    unmeasured = found.error()
+    errors = judged(matrix, [(matrix.setting, split)], variances)
+    unmeasured = errors.error()
     share = split.test.size / len(matrix.evidence)
     whole = Measure(
         name="mean abs. error over the whole matrix (measured pairs count as 0)",
@@ -111,29 +111,29 @@ def _whole_matrix(matrix: Matrix, variances: Variances) -> Result:
         f"the whole matrix on a {matrix.title} from {MATRIX_PAIRS} of {matrix.evidence.cells} pairs",
         f"Solos and {MATRIX_PAIRS} pairs that `next` chose from none on; the other pairs are predicted. "
         f"{FIXED[matrix.title]}",
-        found,
-        (whole, unmeasured, found.coverage(88.0), found.half_width()),
+        errors,
+        (whole, unmeasured, errors.coverage(88.0), errors.half_width()),
     )
 
 
 def _known(matrix: Matrix, variances: Variances, pairs: int) -> Result:
-    found = Judged()
+    errors = Judged()
     cells = np.unique(matrix.evidence.cell)
     for seed in range(5):
         chosen = np.random.default_rng(seed).choice(cells, pairs, replace=False)
         hit = np.isin(matrix.evidence.cell, chosen)
-        found.add(matrix, matrix.setting, Split(np.flatnonzero(hit), np.flatnonzero(~hit), ""), variances, trees=False)
+        errors.add(matrix, matrix.setting, Split(np.flatnonzero(hit), np.flatnonzero(~hit), ""), variances, trees=False)
     wide = KNOWN_WIDTHS[pairs] if matrix.title == "V100" else None
     return _result(
         matrix,
         f"{pairs} random pairs on a {matrix.title}",
         f"Five draws of {pairs} pairs; the others are predicted. {FIXED[matrix.title]}",
-        found,
-        (found.error(), found.coverage(88.0), found.half_width(wide)),
+        errors,
+        (errors.error(), errors.coverage(88.0), errors.half_width(wide)),
     )
 
 
-def _result(matrix: Matrix, what: str, split: str, found: Judged, measures: tuple[Measure, ...]) -> Result:
+def _result(matrix: Matrix, what: str, split: str, errors: Judged, measures: tuple[Measure, ...]) -> Result:
     return Result(
         data_set=f"gavel-{matrix.title.lower()}",
         what=what,
@@ -141,6 +141,6 @@ def _result(matrix: Matrix, what: str, split: str, found: Judged, measures: tupl
         split=split,
         quantity="slowdown",
         unit="",
-        rows=tuple(found.rows),
+        rows=tuple(errors.rows),
         measures=measures,
     )

@@ -1,4 +1,4 @@
-"""Predictions and baselines of one split against measurements."""
+"""Predictions and baselines of a split against measurements."""
 
 from collections.abc import Iterable
 
@@ -26,11 +26,11 @@ class Judged:
         self.half: list[float] = []
 
     def add(self, matrix: Matrix, setting: Setting, split: Split, variances: Variances, *, trees: bool = True) -> None:
-        """Predict one split."""
+        """Predict a split."""
         known, asked = matrix.evidence.only(split.train), matrix.evidence.rows[split.test]
         predictor = Predictor(setting, known, variances, prior_half=GPU_PRIOR_HALF)
-        found = predictor.slowdowns(asked)
-        estimate, low, high = found.estimate[:, 0], found.low[:, 0], found.high[:, 0]
+        predicted = predictor.slowdowns(asked)
+        estimate, low, high = predicted.estimate[:, 0], predicted.low[:, 0], predicted.high[:, 0]
         count = len(setting)
         others: dict[str, Floats] = {
             "constant": constant(known, asked),
@@ -42,19 +42,19 @@ class Judged:
             pairs = matrix.features[known.rows].reshape(len(known), -1)
             others["boosted trees"] = boosted(pairs, known.logs, matrix.features[asked].reshape(len(asked), -1))
         truth = np.exp(matrix.evidence.logs[split.test])
-        for place, (victim, neighbour) in enumerate(asked):
+        for number, (victim, neighbour) in enumerate(asked):
             names = matrix.jobs[victim].name, matrix.jobs[neighbour].name
             self.rows.append(
                 Row(
                     case=f"{names[0]} beside {names[1]}",
-                    measured=float(truth[place]),
-                    simulated=float(estimate[place]),
-                    baselines={name: float(np.exp(logs[place])) for name, logs in others.items()},
+                    measured=float(truth[number]),
+                    simulated=float(estimate[number]),
+                    baselines={name: float(np.exp(logs[number])) for name, logs in others.items()},
                 )
             )
             self.families.append(split.family)
-            self.inside.append(bool(low[place] <= truth[place] <= high[place]))
-            self.half.append(float(np.sqrt(high[place] / low[place]) - 1))
+            self.inside.append(bool(low[number] <= truth[number] <= high[number]))
+            self.half.append(float(np.sqrt(high[number] / low[number]) - 1))
 
     def error(self, target: float | None = None) -> Measure:
         """Mean over all rows."""
@@ -66,14 +66,14 @@ class Judged:
 
     def clean(self) -> "Judged":
         """Only families whose constants were chosen without their pairs in view."""
-        found = Judged()
+        result = Judged()
         for row, family, inside, half in zip(self.rows, self.families, self.inside, self.half, strict=True):
             if family not in LOOKED_AT:
-                found.rows.append(row)
-                found.families.append(family)
-                found.inside.append(inside)
-                found.half.append(half)
-        return found
+                result.rows.append(row)
+                result.families.append(family)
+                result.inside.append(inside)
+                result.half.append(half)
+        return result
 
     def coverage(self, least: float | None = None) -> Measure:
         """Fraction of measured values within their interval."""
@@ -89,7 +89,7 @@ class Judged:
         """The same for the family with the lowest fraction."""
         by_family = {
             name: 100
-            * float(np.mean([hit for hit, one in zip(self.inside, self.families, strict=True) if one == name]))
+            * float(np.mean([hit for hit, family in zip(self.inside, self.families, strict=True) if family == name]))
             for name in sorted(set(self.families))
         }
         worst = min(by_family, key=lambda name: by_family[name])
@@ -115,8 +115,8 @@ class Judged:
 def judged(
     matrix: Matrix, splits: Iterable[tuple[Setting, Split]], variances: Variances, *, trees: bool = True
 ) -> Judged:
-    """All splits of one question."""
-    found = Judged()
+    """All splits of a question."""
+    result = Judged()
     for setting, split in splits:
-        found.add(matrix, setting, split, variances, trees=trees)
-    return found
+        result.add(matrix, setting, split, variances, trees=trees)
+    return result

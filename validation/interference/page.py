@@ -20,7 +20,7 @@ BASELINES = ("constant", "additive", "low rank", "boosted trees", "prior only", 
 
 def markdown(results: Sequence[Result]) -> str:
     """The complete page."""
-    shown = [name for name in BASELINES if any(name in _first(one).baselines for one in results)]
+    shown = [name for name in BASELINES if any(name in _first(result).baselines for result in results)]
     parts = [
         HEAD,
         verdict(results),

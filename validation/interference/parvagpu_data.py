@@ -6,8 +6,7 @@ from pathlib import Path
 
 from cotenant.prediction.contention.trace import Trace
 from validation.interference.anatomy import Anatomy, Measured
-from validation.leaving_out import LeftOutRows
-from validation.reading import count, number, read_table
+from validation.reading import LeftOutRows, count, number, read_table
 
 FILE = "sharing/a100_mig_mps_parvagpu.csv"
 SOURCE = "MunQ-Lee/ParvaGPU_SC24 (SC'24), A100-80GB, MIT"
@@ -23,7 +22,7 @@ _COLUMNS = ("model", "mig_gpcs", "batch", "n_procs_mps", "throughput_per_proc_or
 
 @dataclass(frozen=True, slots=True, order=True)
 class Case:
-    """One configuration."""
+    """A configuration."""
 
     model: str
     gpcs: int

@@ -54,9 +54,9 @@ def parvagpu_result(data: Path) -> Result:
             for number, case in enumerate(cases)
             if _with(case, copies) in measured and _with(case, copies) not in copied
         ]
-        found = predictor.slowdowns(mixes_of([[number] * copies for number in asked]))
+        predicted = predictor.slowdowns(mixes_of([[number] * copies for number in asked]))
         prior = np.exp(setting.prior(mixes_of([[number] * copies for number in asked])))
-        for place, number in enumerate(asked):
+        for row, number in enumerate(asked):
             case = cases[number]
             truth = measured[case] / measured[_with(case, copies)]
             pair = measured[case] / measured[_with(case, 2)]
@@ -64,18 +64,18 @@ def parvagpu_result(data: Path) -> Result:
                 Row(
                     case=str(_with(case, copies)),
                     measured=truth,
-                    simulated=float(found.estimate[place, 0]),
+                    simulated=float(predicted.estimate[row, 0]),
                     baselines={
                         "sum of pairs": 1 + (copies - 1) * (pair - 1),
                         "product of pairs": pair ** (copies - 1),
-                        "prior only": float(prior[place, 0]),
+                        "prior only": float(prior[row, 0]),
                     },
                     held_out=case.model not in FITTED,
                 )
             )
             sizes.append(copies)
             asked_cases.append(case)
-            inside.append(bool(found.low[place, 0] <= truth <= found.high[place, 0]))
+            inside.append(bool(predicted.low[row, 0] <= truth <= predicted.high[row, 0]))
     return Result(
         data_set="parvagpu-groups",
         what="3 to 5 processes of one model under MPS, pairs and solos given",

@@ -27,7 +27,7 @@ def new_jobs(
 ) -> Iterator[tuple[Setting, Split]]:
     """Each job in turn is new: its entire family is left out, and it has been measured beside ``pairs`` known jobs.
 
-    Pairs are chosen one by one by their information about the job's others; these are predicted, in both directions.
+    Pairs are chosen in turn by their information about the job's others; these are predicted, in both directions.
 
     Args:
         matrix: All measurements.
@@ -50,9 +50,9 @@ def new_jobs(
 def both_new(matrix: Matrix) -> Iterator[Split]:
     """Every two families are new at once, with only their solo profiles; pairs between the two are predicted."""
     of_rows = np.array(matrix.families)[matrix.evidence.rows]
-    found = sorted(set(matrix.families))
-    for place, first in enumerate(found):
-        for second in found[place:]:
+    families = sorted(set(matrix.families))
+    for number, first in enumerate(families):
+        for second in families[number:]:
             touched = np.isin(of_rows, (first, second))
             between = {first, second}
             test = [row for row in np.flatnonzero(touched.all(axis=1)) if set(of_rows[row]) == between]
@@ -71,7 +71,7 @@ def grown(matrix: Matrix, variances: Variances, pairs: int) -> Split:
 
 
 def mixes_of_cells(evidence: Evidence, rows: Ints) -> Ints:
-    """One mix per cell of the rows, in order of cells."""
+    """A mix per cell of the rows, in order of cells."""
     _, first = np.unique(evidence.cell[rows], return_index=True)
     return evidence.rows[rows[first]]
 

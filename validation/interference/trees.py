@@ -55,10 +55,10 @@ def _split(features: Floats, values: Floats) -> tuple[int, float] | None:
     gain = sums[:-1] ** 2 / count[:-1] + (sums[-1] - sums[:-1]) ** 2 / (values.size - count[:-1])
     fits = (count[:-1] >= _LEAST) & (values.size - count[:-1] >= _LEAST)
     gain = np.where(fits & (sorted_features[1:] > sorted_features[:-1]), gain, -np.inf)
-    place, feature = np.unravel_index(int(np.argmax(gain)), gain.shape)
-    if not np.isfinite(gain[place, feature]):
+    cut, feature = np.unravel_index(int(np.argmax(gain)), gain.shape)
+    if not np.isfinite(gain[cut, feature]):
         return None
-    return int(feature), float(sorted_features[place, feature])
+    return int(feature), float(sorted_features[cut, feature])
 
 
 def _at(tree: _Fork | _Leaf, features: Floats) -> Floats:

@@ -60,20 +60,27 @@ def validate(data: Path) -> tuple[Result, ...]:
     frame = read(data, _FILE, _COLUMNS)
     frame = frame[frame.model.isin(_NAMES)].reset_index(drop=True)
     times = {name: _times(ours) for name, ours in _NAMES.items()}
-    settings = [_Setting(*one) for one in product(_STEP_US, _SEQUENCE_US, _PROMPT)]
-    found = np.array([[_simulated(row, times[row.model], one) for row in frame.itertuples()] for one in settings])
+    settings = [_Setting(*values) for values in product(_STEP_US, _SEQUENCE_US, _PROMPT)]
+    simulated = np.array(
+        [[_simulated(row, times[row.model], setting) for row in frame.itertuples()] for setting in settings]
+    )
     measured = frame[["median_itl_ms", "p90_itl_ms"]].to_numpy(float)
-    error = np.abs(found[:, :, :2] / measured - 1.0).mean(axis=2)
+    error = np.abs(simulated[:, :, :2] / measured - 1.0).mean(axis=2)
     models = frame.model.to_numpy()
     chosen: dict[str, int] = {name: int(np.argmin(error[:, models != name].mean(axis=1))) for name in np.unique(models)}
-    mine = np.array([found[chosen[model], number] for number, model in enumerate(models)])
+    mine = np.array([simulated[chosen[model], number] for number, model in enumerate(models)])
     simple = _simple(frame)
     measures: list[Measure] = []
     rows: list[Row] = []
     for column, name, limit in ((0, "median", 10.0), (1, "p90", 15.0)):
         listed = [
-            Row(models[one], measured[one, column], mine[one, column], {"line in the batch": simple[one, column]})
-            for one in range(len(frame))
+            Row(
+                models[number],
+                measured[number, column],
+                mine[number, column],
+                {"line in the batch": simple[number, column]},
+            )
+            for number in range(len(frame))
         ]
         rows += listed
         target = Target(high=limit)
@@ -131,7 +138,7 @@ def _simulated(row: Any, times: StepTimes, setting: _Setting) -> tuple[float, fl
 
 def _simple(frame: Any) -> Floats:
     """A line in the batch per size of model, fitted without the model."""
-    found = np.zeros((len(frame), 2))
+    fitted = np.zeros((len(frame), 2))
     weights = np.array([model_of(_NAMES[model]).layer_weights / 1e9 for model in frame.model])
     batch = frame.avg_batch_size.to_numpy(float)
     inputs = np.stack([weights, batch * weights, np.ones(len(frame))], axis=1)
@@ -141,8 +148,8 @@ def _simple(frame: Any) -> Floats:
             measured = frame[quantity].to_numpy(float)
             scaled = inputs[~mine] / measured[~mine, None]
             law = np.linalg.lstsq(scaled, np.ones(int((~mine).sum())), rcond=None)[0]
-            found[mine, column] = np.maximum(inputs[mine] @ law, 0.1)
-    return found
+            fitted[mine, column] = np.maximum(inputs[mine] @ law, 0.1)
+    return fitted
 
 
 def _energy(frame: Any, mine: Floats) -> list[Measure]:

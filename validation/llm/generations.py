@@ -56,8 +56,8 @@ def validate(data: Path) -> tuple[Result, ...]:
     """Each model with the host's constants fitted on the others."""
     rows, left_out = rows_of(data)
     measures: list[Measure] = []
-    for title, limit, one in (("one GPU", 8.0, True), ("2 to 4 GPUs", 14.0, False)):
-        mine = [row for gpus, row in rows if (gpus == 1) == one]
+    for title, limit, single in (("one GPU", 8.0, True), ("2 to 4 GPUs", 14.0, False)):
+        mine = [row for gpus, row in rows if (gpus == 1) == single]
         measures.append(
             absolute_error(mine, of=f"whole generations, {title}, left-out model", target=Target(high=limit))
         )
@@ -146,20 +146,20 @@ def _host(inputs: Floats, measured: Floats) -> Floats:
     """Seconds of host per step, per sequence and step, and per further GPU and step."""
     device, steps, sequences, gpus = inputs.T
     columns = np.stack([steps, sequences, steps * (gpus - 1)], axis=1) / measured[:, None]
-    wanted = 1.0 - device / measured
+    share = 1.0 - device / measured
     weights = np.ones(len(measured))
     solved = np.zeros(3)
     for _ in range(20):  # least absolute errors: a few generations ran out of memory and took many times as long
-        solved = lsq_linear(columns * weights[:, None], wanted * weights, bounds=(0.0, 0.1)).x
-        weights = 1.0 / np.sqrt(np.maximum(np.abs(columns @ solved - wanted), 0.01))
+        solved = lsq_linear(columns * weights[:, None], share * weights, bounds=(0.0, 0.1)).x
+        weights = 1.0 / np.sqrt(np.maximum(np.abs(columns @ solved - share), 0.01))
     return np.asarray(solved)
 
 
 def _simple(frame: Any) -> Floats:
-    found = []
+    fitted = []
     gpu = find_gpu("a100-sxm4-40gb")
     for row in frame.itertuples(index=False):
         model, gpus, tokens, batch = _model(row.Model), int(row[0]), int(row[3]), int(row[4])
         moved = 2 * (model.layer_weights + model.table_weights) + batch * 1.5 * tokens * model.cached_bytes
-        found.append(tokens * moved / gpus / gpu.bandwidth_gb_s / 1e9)
-    return np.array(found)
+        fitted.append(tokens * moved / gpus / gpu.bandwidth_gb_s / 1e9)
+    return np.array(fitted)

@@ -76,7 +76,7 @@ def _result(
     measures: list[Measure] = []
     for phase, limits in _PHASES.items():
         at = np.flatnonzero(kept & (frame.phase == phase).to_numpy())
-        mine = [Row(phase, times[0][one], times[1][one], {_SIMPLE: times[2][one]}) for one in at]
+        mine = [Row(phase, times[0][number], times[1][number], {_SIMPLE: times[2][number]}) for number in at]
         rows += mine
         measures.append(absolute_error(mine, of=f"forward passes, {phase}", target=Target(high=limits[limit])))
     what = f"forward passes of Qwen3-32B, {what}"
@@ -90,7 +90,7 @@ def _parts(frame: Any) -> Floats:
     times = StepTimes(
         model, EnginePart(find_gpu("b200-sxm-180gb")), most_tokens=_MOST_TOKENS, attention=profile.attention
     )
-    found = np.zeros((len(frame), 5))
+    parts = np.zeros((len(frame), 5))
     for number, row in enumerate(frame.itertuples()):
         count = int(row.ctx_requests)
         step = StepShape(
@@ -99,12 +99,12 @@ def _parts(frame: Any) -> Floats:
             (row.ctx_tokens / count,) * count if count else (),
             (row.ctx_kv_tokens / count,) * count if count else (),
         )
-        attended = [float(one.duration_ns[0]) * model.layers for one in times.attended(step)]
+        attended = [float(launch.duration_ns[0]) * model.layers for launch in times.attended(step)]
         prompt = attended[0] if count else 0.0
         extra = profile.prompt_us * 1e3 if count else 0.0
         products = times.device_ns(step) - sum(attended)
-        found[number] = (host_ns(profile, step) - extra, extra, products, prompt, sum(attended) - prompt)
-    return found / 1e6
+        parts[number] = (host_ns(profile, step) - extra, extra, products, prompt, sum(attended) - prompt)
+    return parts / 1e6
 
 
 def _scales(parts: Floats, measured: Floats) -> Floats:
@@ -115,13 +115,13 @@ def _scales(parts: Floats, measured: Floats) -> Floats:
 
 def _spread(frame: Any) -> Ints:
     """Passes of all phases that differ in tokens and context: random ones don't determine attention."""
-    found: list[int] = []
+    chosen: list[int] = []
     for phase, count in (("context", 10), ("decode", 20), ("mixed", 20)):
         at = np.flatnonzero((frame.phase == phase).to_numpy())
         load = (frame.ctx_tokens + frame.ctx_kv_tokens + frame.decode_kv_tokens).to_numpy()[at]
         order = at[np.argsort(load, kind="stable")]
-        found += order[np.linspace(0, order.size - 1, count).astype(int)].tolist()
-    return np.array(found, np.int64)
+        chosen += order[np.linspace(0, order.size - 1, count).astype(int)].tolist()
+    return np.array(chosen, np.int64)
 
 
 def _simple(frame: Any) -> Floats:

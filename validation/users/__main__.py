@@ -29,9 +29,9 @@ def command(*, data: Path, write: Path | None, errors: Path | None, before: Path
     talk = console(talk=True)
     rows = collect(data, talk.print)
     judgement = judge(rows)
-    for found in judgement.judged:
-        held = f"{found.coverage * 100:.0f} % held" if found.coverage == found.coverage else "not judged"
-        talk.print(f"{found.kind}, {found.quantity}: x{found.low:.2f} to x{found.high:.2f}, {held}")
+    for judged in judgement.judged:
+        held = f"{judged.coverage * 100:.0f} % held" if judged.coverage == judged.coverage else "not judged"
+        talk.print(f"{judged.kind}, {judged.quantity}: x{judged.low:.2f} to x{judged.high:.2f}, {held}")
     if errors is not None:
         errors.write_text(as_json(judgement.validated), encoding="utf-8")
     if write is not None:

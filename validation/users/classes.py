@@ -19,7 +19,7 @@ _FEW = 20
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One class."""
+    """A class and how the simulation did."""
 
     kind: Class
     quantity: Quantity
@@ -104,9 +104,9 @@ def judge(rows: Sequence[UserRow]) -> Judgement:
         coverage = float(np.mean(held)) if held else float("nan")
         judged.append(Judged(kind, quantity, tuple(mine), low, high, coverage, law, law_error))
     laws = {
-        (found.kind, found.quantity): f"{found.law}, {found.law_error * 100:.2g} %"
-        for found in judged
-        if found.law_is_better and len(found.rows) >= _FEW
+        (verdict.kind, verdict.quantity): f"{verdict.law}, {verdict.law_error * 100:.2g} %"
+        for verdict in judged
+        if verdict.law_is_better and len(verdict.rows) >= _FEW
     }
     return Judgement(judged, replace(known, laws=laws), without_set, without_source)
 

@@ -19,7 +19,7 @@ CANT_TELL, APART = "can't tell", "apart"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One question about BERT beside one training."""
+    """A question about BERT beside a training."""
 
     job: str
     question: str
@@ -58,7 +58,7 @@ def decisions(data: Path) -> Iterator[Decision]:
             yield Decision(job, question, calibrated, within, _recommended(job, given, limited=True))
 
 
-def lines(found: Sequence[Decision]) -> list[str]:
+def lines(decisions: Sequence[Decision]) -> list[str]:
     """Lines of the page."""
     out = [
         "## Way to share beside training",
@@ -70,10 +70,14 @@ def lines(found: Sequence[Decision]) -> list[str]:
         "| question | BERT's time alone | right | can't tell | apart | wrong |",
         "|---|---|---:|---:|---:|---|",
     ]
-    for question, calibrated in dict.fromkeys((one.question, one.calibrated) for one in found):
-        mine = [one for one in found if (one.question, one.calibrated) == (question, calibrated)]
-        wrong = [f"{one.job}: {one.recommended}" for one in mine if one.outcome == "wrong"]
-        right, open_, apart = (sum(one.outcome == outcome for one in mine) for outcome in ("right", CANT_TELL, APART))
+    for question, calibrated in dict.fromkeys((decision.question, decision.calibrated) for decision in decisions):
+        mine = [
+            decision for decision in decisions if (decision.question, decision.calibrated) == (question, calibrated)
+        ]
+        wrong = [f"{decision.job}: {decision.recommended}" for decision in mine if decision.outcome == "wrong"]
+        right, open_, apart = (
+            sum(decision.outcome == outcome for decision in mine) for outcome in ("right", CANT_TELL, APART)
+        )
         given = "measured" if calibrated else "simulated"
         counts = f"{right} of {len(mine)} | {open_} | {apart}"
         out.append(f"| {question} | {given} | {counts} | {'; '.join(wrong) or 'none'} |")

@@ -26,13 +26,13 @@ def best_law(kind: Class, pool: Sequence[UserRow]) -> tuple[str, float]:
     if len(set(names)) < 2:
         return NONE, float("nan")
     measured = np.array([row.measured for row in pool])
-    found = {
+    errors = {
         law: float(np.mean(_left_out(predictions(pool) / measured - 1, names)[mine]))
         for law, predictions in _LAWS.items()
         if law == _CONSTANT or {len(row.features) for row in pool} == {_FEATURES[law]}
     }
-    best = min(found, key=lambda law: found[law])
-    return best, found[best]
+    best = min(errors, key=lambda law: errors[law])
+    return best, errors[best]
 
 
 def pool_of(kind: Class) -> Class:

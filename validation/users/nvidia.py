@@ -29,7 +29,7 @@ _FALL = 0.75
 _TF2_TABLES = {"V100-16GB": 830, "V100-32GB": 888, "A100-80GB": 947, "T4": 1005}
 """First lines of each GPU's four tables on TensorFlow 2's page."""
 _TF2_LINES = 13
-"""Lines from one of them to the next."""
+"""Lines from each of them to the next."""
 
 _SOFTWARE: Mapping[str, Software] = {
     "PyTorch": "eager",
@@ -57,7 +57,7 @@ _ROUNDED = ("TensorFlow 1", "TensorFlow 2")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One line."""
+    """A line of the tables."""
 
     source: str
     software: Software
@@ -146,6 +146,6 @@ def _in_one_mode(cases: Sequence[Case]) -> list[Case]:
     for table in tables.values():
         ordered = sorted(table, key=lambda case: case.batch)
         speeds = [case.batch / case.measured_ms for case in ordered]
-        falls = [place + 1 for place in range(len(speeds) - 1) if speeds[place + 1] < _FALL * speeds[place]]
+        falls = [step + 1 for step in range(len(speeds) - 1) if speeds[step + 1] < _FALL * speeds[step]]
         kept.extend(ordered[max(falls, default=0) :])
     return kept

@@ -100,7 +100,7 @@ def markdown(
         ("Tails (p90, p95, p99) by sharing, relative to alone", "tail"),
     ):
         parts += [f"## {title}", "", _HEADS, _RULE]
-        parts += [_line(found, before or {}) for found in judgement.judged if found.quantity == quantity]
+        parts += [_line(judged, before or {}) for judged in judgement.judged if judged.quantity == quantity]
         parts.append("")
     parts += lines(decided) if decided else []
     parts += ["## By data set", "", *_covered_by_data_set(judgement.without_set), ""]
@@ -118,16 +118,16 @@ _MANY = 20
 """Data sets with this many rows have a line of their own."""
 
 
-def _line(found: Judged, before: Mapping[tuple[str, str], float]) -> str:
-    law = found.law if math.isnan(found.law_error) else f"{found.law_error * 100:.1f} ({found.law})"
-    low, high = (found.low, found.high) if found.high / found.low <= MEASURE_IT[1] / MEASURE_IT[0] else MEASURE_IT
-    old = before.get((str(found.kind), found.quantity))
+def _line(judged: Judged, before: Mapping[tuple[str, str], float]) -> str:
+    law = judged.law if math.isnan(judged.law_error) else f"{judged.law_error * 100:.1f} ({judged.law})"
+    low, high = (judged.low, judged.high) if judged.high / judged.low <= MEASURE_IT[1] / MEASURE_IT[0] else MEASURE_IT
+    old = before.get((str(judged.kind), judged.quantity))
     return (
-        f"| {found.kind} | {len(found.rows)} | {found.data_sets}{'' if found.validated else ', borrows'} "
-        f"| {found.mean_error * 100:.1f} | {_percent(found.held_out_error)} | x{low:.2f} to x{high:.2f} "
+        f"| {judged.kind} | {len(judged.rows)} | {judged.data_sets}{'' if judged.validated else ', borrows'} "
+        f"| {judged.mean_error * 100:.1f} | {_percent(judged.held_out_error)} | x{low:.2f} to x{high:.2f} "
         f"| {(high - low) / 2:.2f}, {'none' if old is None else f'{old:.2f}'} "
-        f"| {'not judged' if math.isnan(found.coverage) else f'{found.coverage * 100:.0f}'} "
-        f"| {f'**{law}**' if found.law_is_better else law} | {', '.join(found.sources)} |"
+        f"| {'not judged' if math.isnan(judged.coverage) else f'{judged.coverage * 100:.0f}'} "
+        f"| {f'**{law}**' if judged.law_is_better else law} | {', '.join(judged.sources)} |"
     )
 
 

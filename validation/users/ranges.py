@@ -45,19 +45,19 @@ Left = Callable[[DataSet, DataSet], bool]
 """Whether the second is left out with the first."""
 
 
-def same_unit(one: DataSet, other: DataSet) -> bool:
+def same_unit(first: DataSet, other: DataSet) -> bool:
     """The same data set, in any class."""
-    return (one.model, one.gpu, one.source) == (other.model, other.gpu, other.source)
+    return (first.model, first.gpu, first.source) == (other.model, other.gpu, other.source)
 
 
-def same_origin(one: DataSet, other: DataSet) -> bool:
+def same_origin(first: DataSet, other: DataSet) -> bool:
     """From the same source."""
-    return one.source == other.source
+    return first.source == other.source
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """One row under the range made without its data set, or without its source."""
+    """A row under the range made without its data set, or without its source."""
 
     row: UserRow
     found: DataSet
@@ -86,15 +86,15 @@ def bundle_of(row: UserRow) -> Bundle:
 
 def grouped(rows: Sequence[UserRow]) -> dict[tuple[Bundle, Class, tuple[str, str, str]], list[UserRow]]:
     """Rows by bundle, class and data set, without tails and times beside others, which have the errors of these."""
-    found: dict[tuple[Bundle, Class, tuple[str, str, str]], list[UserRow]] = defaultdict(list)
+    groups: dict[tuple[Bundle, Class, tuple[str, str, str]], list[UserRow]] = defaultdict(list)
     for row in rows:
         if row.quantity == "slowdown" or (row.quantity == "time" and row.kind.sharing == ALONE):
-            found[bundle_of(row), row.kind, row.unit].append(row)
-    return found
+            groups[bundle_of(row), row.kind, row.unit].append(row)
+    return groups
 
 
 def data_set_of(bundle: Bundle, rows: Sequence[UserRow]) -> DataSet:
-    """The summary of one data set's rows in one class."""
+    """The summary of a data set's rows in a class."""
     logs = logs_of(rows)
     first = rows[0]
     return DataSet(
@@ -118,32 +118,36 @@ def logs_of(rows: Sequence[UserRow]) -> Floats:
 def learn(rows: Sequence[UserRow], laws: Mapping[tuple[Class, Quantity], str] | None = None) -> Validated:
     """Data sets, steps and widths from all rows."""
     sets = [data_set_of(bundle, mine) for (bundle, _, _), mine in grouped(rows).items()]
-    by_set = {(found.bundle, found.kind, found.source, found.model, found.gpu): found for found in sets}
+    by_set = {
+        (data_set.bundle, data_set.kind, data_set.source, data_set.model, data_set.gpu): data_set for data_set in sets
+    }
     steps: dict[str, EffectSteps] = {}
-    for bundle in sorted({found.bundle for found in sets}):
+    for bundle in sorted({data_set.bundle for data_set in sets}):
         for calibrated in (False, True):
-            mine = [found for found in sets if found.bundle == bundle and found.kind.calibrated == calibrated]
+            mine = [
+                data_set for data_set in sets if data_set.bundle == bundle and data_set.kind.calibrated == calibrated
+            ]
             if not mine:
                 continue
             fitted, weights = fit(bundle, mine)
-            for found, weight in zip(mine, weights, strict=True):
-                key = found.bundle, found.kind, found.source, found.model, found.gpu
-                by_set[key] = replace(found, weight=round(float(weight), 4))
+            for data_set, weight in zip(mine, weights, strict=True):
+                key = data_set.bundle, data_set.kind, data_set.source, data_set.model, data_set.gpu
+                by_set[key] = replace(data_set, weight=round(float(weight), 4))
             steps[steps_name(bundle, calibrated=calibrated)] = fitted
     known = Validated(tuple(by_set.values()), steps, 0.0, laws or {})
-    known = replace(known, steps={name: _calibrated(name, one, rows, known) for name, one in steps.items()})
+    known = replace(known, steps={name: _calibrated(name, step, rows, known) for name, step in steps.items()})
     return replace(known, tails=_what_tails_add(rows))
 
 
 def fit(bundle: Bundle, sets: Sequence[DataSet]) -> tuple[EffectSteps, Floats]:
     """Steps of a bundle, and the weights of its data sets."""
-    kinds = [found.kind for found in sets]
+    kinds = [data_set.kind for data_set in sets]
     shared = {name: table for name, table in likeness(bundle, kinds, kinds).items() if _tells(table)}
     tables = [*shared.values(), same_source(sets), np.eye(len(sets))]
     names = [*shared, SOURCE, SET]
-    usual = float(np.median([found.spread for found in sets if found.n > 2] or [_USUAL]))
-    noise = np.array([own_spread(found, usual) / min(found.n, MOST_ROWS) for found in sets])
-    means, weights = np.array([found.mean for found in sets]), np.ones(len(sets))
+    usual = float(np.median([data_set.spread for data_set in sets if data_set.n > 2] or [_USUAL]))
+    noise = np.array([own_spread(data_set, usual) / min(data_set.n, MOST_ROWS) for data_set in sets])
+    means, weights = np.array([data_set.mean for data_set in sets]), np.ones(len(sets))
     logs = np.full(len(tables), np.log(_USUAL))
 
     def covariance(logs: Floats) -> Floats:
@@ -163,10 +167,10 @@ def fit(bundle: Bundle, sets: Sequence[DataSet]) -> tuple[EffectSteps, Floats]:
         inverse = np.linalg.inv(covariance(logs))
         squares = (inverse @ means) ** 2 / np.diag(inverse)
         weights = np.minimum(1.0, (_FREEDOM + 1) / (_FREEDOM + squares))
-    spreads = [found.spread for found in sets if found.n > 2]
+    spreads = [data_set.spread for data_set in sets if data_set.n > 2]
     within = float(np.sqrt(np.mean(np.square(spreads)))) if spreads else _USUAL
     effects = {name: round(float(np.exp(log)), 4) for name, log in zip(names, logs, strict=True)}
-    strangers = [found.mean for found in sets if found.kind.software not in FITTED_SOFTWARE]
+    strangers = [data_set.mean for data_set in sets if data_set.kind.software not in FITTED_SOFTWARE]
     if UNFITTED in effects:
         # Where constants are those of another software, data sets far off aren't exceptions.
         effects[UNFITTED] = round(float(np.sqrt(np.mean(np.square(strangers)))), 4)
@@ -182,18 +186,18 @@ def left_out(rows: Sequence[UserRow], known: Validated, together: Left) -> list[
     """Every row under the range made without all data sets that belong together with its own."""
     result: list[LeftOut] = []
     for (bundle, kind, _), mine in grouped(rows).items():
-        found = data_set_of(bundle, mine)
+        data_set = data_set_of(bundle, mine)
         name = steps_name(bundle, calibrated=kind.calibrated)
         if name not in known.steps:
             continue
         every = comparable(known.sets, bundle, calibrated=kind.calibrated)
-        between = Between(bundle, [other for other in every if not together(found, other)], known.steps[name])
+        between = Between(bundle, [other for other in every if not together(data_set, other)], known.steps[name])
         mean, deviation = between.expected(kind)
         validated = sum(other.kind == kind for other in every) > 1
         half = deviation * (known.steps[name].validated if validated else known.steps[name].borrowed)
         for row, log in zip(mine, logs_of(mine), strict=True):
             off = abs(float(log) - mean) / deviation
-            result.append(LeftOut(row, found, mean - half, mean + half, off, validated))
+            result.append(LeftOut(row, data_set, mean - half, mean + half, off, validated))
     return result
 
 
@@ -204,25 +208,25 @@ def beside(rows: Sequence[UserRow], known: Validated, together: Left) -> list[Le
     for row in rows:
         if row.kind.sharing == ALONE or row.quantity == "tail":
             continue
-        found = data_set_of("slowdown", [row])
+        data_set = data_set_of("slowdown", [row])
         key = row.kind, row.quantity, row.unit
         if key not in ranges:
-            ranges[key] = _together(found, known, together, timed=row.quantity == "time")
+            ranges[key] = _together(data_set, known, together, timed=row.quantity == "time")
         low, high, validated = ranges[key]
         if row.quantity == "time":
-            result.append(LeftOut(row, found, low, high, 0.0, validated))
+            result.append(LeftOut(row, data_set, low, high, 0.0, validated))
     return result
 
 
-def _together(found: DataSet, known: Validated, apart: Left, *, timed: bool) -> tuple[float, float, bool]:
-    kinds: list[tuple[Bundle, Class]] = [("slowdown", found.kind)]
-    if timed and not found.kind.calibrated:
-        kinds.append(("alone", replace(found.kind, sharing=ALONE)))
+def _together(data_set: DataSet, known: Validated, apart: Left, *, timed: bool) -> tuple[float, float, bool]:
+    kinds: list[tuple[Bundle, Class]] = [("slowdown", data_set.kind)]
+    if timed and not data_set.kind.calibrated:
+        kinds.append(("alone", replace(data_set.kind, sharing=ALONE)))
     squares, validated = [0.0, 0.0], True
     for bundle, kind in kinds:
         every = comparable(known.sets, bundle, calibrated=kind.calibrated)
         steps = known.steps[steps_name(bundle, calibrated=kind.calibrated)]
-        between = Between(bundle, [other for other in every if not apart(found, other)], steps)
+        between = Between(bundle, [other for other in every if not apart(data_set, other)], steps)
         several = sum(other.kind == kind for other in every) > 1
         mean, deviation = between.expected(kind)
         half = deviation * (steps.validated if several else steps.borrowed)
@@ -234,23 +238,23 @@ def _together(found: DataSet, known: Validated, apart: Left, *, timed: bool) -> 
 
 def _calibrated(name: str, steps: EffectSteps, rows: Sequence[UserRow], known: Validated) -> EffectSteps:
     """Steps with the deviations that hold enough rows of what is left out, whichever way it is left out and counted."""
-    of_sets = [one for one in left_out(rows, known, same_unit) if _named(one.found) == name]
-    of_sources = [one for one in left_out(rows, known, same_origin) if _named(one.found) == name]
-    validated = [one for one in of_sets if one.validated]
-    kinds = {one.found.kind for one in of_sources if not _others(one.found, known)}
-    borrowed = [one for one in of_sources if one.found.kind in kinds] + [one for one in of_sets if not one.validated]
-    inner = max(_enough(validated), _enough([one for one in of_sources if one.found.kind not in kinds]), _NORMAL)
+    of_sets = [row for row in left_out(rows, known, same_unit) if _named(row.found) == name]
+    of_sources = [row for row in left_out(rows, known, same_origin) if _named(row.found) == name]
+    validated = [row for row in of_sets if row.validated]
+    kinds = {row.found.kind for row in of_sources if not _others(row.found, known)}
+    borrowed = [row for row in of_sources if row.found.kind in kinds] + [row for row in of_sets if not row.validated]
+    inner = max(_enough(validated), _enough([row for row in of_sources if row.found.kind not in kinds]), _NORMAL)
     return replace(steps, validated=round(inner, 3), borrowed=round(max(inner, _enough(borrowed)), 3))
 
 
-def _named(found: DataSet) -> str:
-    return steps_name(found.bundle, calibrated=found.kind.calibrated)
+def _named(data_set: DataSet) -> str:
+    return steps_name(data_set.bundle, calibrated=data_set.kind.calibrated)
 
 
-def _others(found: DataSet, known: Validated) -> bool:
+def _others(data_set: DataSet, known: Validated) -> bool:
     """Whether another source has its class."""
     return any(
-        other.bundle == found.bundle and other.kind == found.kind and other.source != found.source
+        other.bundle == data_set.bundle and other.kind == data_set.kind and other.source != data_set.source
         for other in known.sets
     )
 
@@ -259,14 +263,14 @@ def _enough(rows: Sequence[LeftOut]) -> float:
     """Deviations that hold the level of rows, each row counting the same, and each data set by the root of its rows."""
     if not rows:
         return 0.0
-    off = np.array([one.deviations for one in rows])
+    off = np.array([row.deviations for row in rows])
     order = np.argsort(off)
-    found = []
+    widths = []
     for power in (0.0, 0.5):
-        weights = np.array([one.found.n**-power for one in rows])[order]
+        weights = np.array([row.found.n**-power for row in rows])[order]
         along = np.cumsum(weights) / weights.sum()
-        found.append(float(off[order][int(np.searchsorted(along, LEVEL - 1e-9))]))
-    return max(found)
+        widths.append(float(off[order][int(np.searchsorted(along, LEVEL - 1e-9))]))
+    return max(widths)
 
 
 def _what_tails_add(rows: Sequence[UserRow]) -> float:

@@ -1,4 +1,4 @@
-"""One measured value beside the result of a study on a simulated device, its class, and the data set it belongs to."""
+"""A measured value beside the result of a study on a simulated device, its class, and the data set it belongs to."""
 
 from dataclasses import dataclass, field
 
@@ -9,13 +9,13 @@ _SOURCES = {"timm inference": "timm", "timm training": "timm"}
 
 @dataclass(frozen=True, slots=True)
 class UserRow:
-    """One row."""
+    """A measured value and its simulation."""
 
     data_set: str
     """The file, and the software's version where it has several: `NVIDIA's tables, TensorFlow 2`."""
     case: str
     group: str
-    """The model; with batches, copies and lengths of one model, errors repeat."""
+    """The model; errors repeat over its batches, copies and lengths."""
     kind: Class
     quantity: Quantity
     measured: float
@@ -34,5 +34,5 @@ class UserRow:
 
     @property
     def unit(self) -> tuple[str, str, str]:
-        """What is left out together: a model on a GPU, as one version of one source measured it."""
+        """What is left out together: a model on a GPU, as a version of a source measured it."""
         return self.group, self.gpu, self.data_set.removesuffix(" AMP")

@@ -102,16 +102,16 @@ def llms(data: Path) -> Iterator[UserRow]:
                 "window": "1.2s",
                 "settings": [{"solo_ms": given} if calibrated else {}],
             }
-            found = ask(study)
+            answers = ask(study)
             for name in names:
                 kind = Class("ampere", "eager", _phase(name), "processes", calibrated=calibrated)
-                seen.setdefault(name, found.solo[name].mean_ms)
+                seen.setdefault(name, answers.solo[name].mean_ms)
                 beside = _Beside(
                     "timeslicing_llms", f"{name} in {mix}", name, kind, measured[name] * solos[name],
-                    _mean_ms(found, name), fitted=mix in ("10_distilgpt2", "all_models"),
+                    _mean_ms(answers, name), fitted=mix in ("10_distilgpt2", "all_models"),
                     features=(float(len(members[mix])),),
                 )  # fmt: skip
-                yield from beside.rows(measured_alone_ms=solos[name], simulated_alone_ms=found.solo[name].mean_ms)
+                yield from beside.rows(measured_alone_ms=solos[name], simulated_alone_ms=answers.solo[name].mean_ms)
     for name, time in seen.items():
         kind = Class("ampere", "eager", _phase(name), "alone", calibrated=False)
         tenant = {"workload": name, "batch": 8, "seq": 128, "dtype": "float16"}
@@ -140,13 +140,13 @@ def parvagpu(data: Path) -> Iterator[UserRow]:
             case = f"{model}, batch {batch}"
             if gpcs == _WHOLE and copies > 1:
                 study |= {"mixes": [{"copies": {"tenant": [copies]}}], "sharing": ["mps"]}
-                found = ask(study)
+                answers = ask(study)
                 kind = Class("ampere", "eager", phase, "mps", calibrated=calibrated)
                 beside = _Beside(
-                    "parvagpu", f"{case}, {copies} processes", model, kind, time, _mean_ms(found, "tenant"), fitted,
+                    "parvagpu", f"{case}, {copies} processes", model, kind, time, _mean_ms(answers, "tenant"), fitted,
                     (float(copies),), gpu="a100-sxm4-80gb",
                 )  # fmt: skip
-                yield from beside.rows(measured_alone_ms=alone, simulated_alone_ms=found.solo["tenant"].mean_ms)
+                yield from beside.rows(measured_alone_ms=alone, simulated_alone_ms=answers.solo["tenant"].mean_ms)
             elif gpcs != _WHOLE:
                 on_slice = ask_on_share(study, _SLICES[gpcs], "mig").mean_ms
                 whole = ask(study).solo["tenant"].mean_ms
@@ -178,7 +178,7 @@ def nos(data: Path) -> Iterator[UserRow]:
             for pods, time in times[way].items():
                 if pods == 1:
                     continue
-                found = ask({
+                answers = ask({
                     "device": "sim:a100-pcie-80gb",
                     "tenants": {"tenant": tenant},
                     "mixes": [{"copies": {"tenant": [pods]}}],
@@ -188,10 +188,10 @@ def nos(data: Path) -> Iterator[UserRow]:
                 })  # fmt: skip
                 kind = Class("ampere", "eager", "vision", mode, calibrated=calibrated)
                 beside = _Beside(
-                    "nos", f"YOLOS-small, {pods} pods", "yolos-small", kind, time, _mean_ms(found, "tenant"),
+                    "nos", f"YOLOS-small, {pods} pods", "yolos-small", kind, time, _mean_ms(answers, "tenant"),
                     fitted=way == "time-slicing" and pods == 3, features=(float(pods),), gpu="a100-pcie-80gb",
                 )  # fmt: skip
-                yield from beside.rows(measured_alone_ms=alone, simulated_alone_ms=found.solo["tenant"].mean_ms)
+                yield from beside.rows(measured_alone_ms=alone, simulated_alone_ms=answers.solo["tenant"].mean_ms)
 
 
 def gavel(data: Path) -> Iterator[UserRow]:
@@ -222,7 +222,7 @@ def _gavel_on(gpu: str, jobs: Mapping[str, Mapping[str, Any]]) -> Iterator[UserR
             {"workload": job["workload"], "batch": job["batch"], "ms": solos[name], "train": True}
             for name, job in ((first, known[first]), (second, known[second]))
         ]
-        found = ask({
+        answers = ask({
             "device": f"sim:{gpu}",
             "tenants": {"a": known[first], "b": known[second]},
             "mixes": [{"groups": {"pair": ["a", "b"]}}],
@@ -231,14 +231,14 @@ def _gavel_on(gpu: str, jobs: Mapping[str, Mapping[str, Any]]) -> Iterator[UserR
             "settings": [{"solo_ms": given} if calibrated else {}],
         })  # fmt: skip
         kind = Class(family, "eager", "training", "mps", calibrated=calibrated)
-        shared = found.shared.get(("pair", "mps"), {})
+        shared = answers.shared.get(("pair", "mps"), {})
         for tenant, name, other, speed in (("a", first, second, speeds[0]), ("b", second, first, speeds[1])):
             if tenant in shared and shared[tenant].latency_ns.size:
                 beside = _Beside(
                     "gavel", f"{name} beside {other}, {gpu}", known[name]["workload"], kind, 1e3 / speed,
                     shared[tenant].mean_ms, features=(2.0,), gpu=gpu,
                 )  # fmt: skip
-                yield from beside.rows(measured_alone_ms=solos[name], simulated_alone_ms=found.solo[tenant].mean_ms)
+                yield from beside.rows(measured_alone_ms=solos[name], simulated_alone_ms=answers.solo[tenant].mean_ms)
 
 
 def tails(data: Path) -> Iterator[UserRow]:
@@ -257,7 +257,7 @@ def tails(data: Path) -> Iterator[UserRow]:
         for calibrated in (False, True):
             solo_ms = positive(line["bert_mean_ms_alone"], TAILS_FILE, columns[2])
             given = [{"workload": "bert-large", "ms": solo_ms, "software": "onnxruntime"}]
-            found = ask({
+            answers = ask({
                 "device": "sim:a100-sxm4-40gb",
                 "tenants": {
                     "bert": {**bert, "load": "poisson(50%)", "priority": priority},
@@ -268,7 +268,7 @@ def tails(data: Path) -> Iterator[UserRow]:
                 "window": "8s",
                 "settings": [{"solo_ms": given} if calibrated else {}],
             })  # fmt: skip
-            shared, alone = found.shared["mix", mode], found.solo["bert"]
+            shared, alone = answers.shared["mix", mode], answers.solo["bert"]
             sharing = "mps with priority" if priority else mode
             kind = Class("ampere", "onnxruntime", "encoder", sharing, calibrated=calibrated)
             trained = Class("ampere", "eager", "training", sharing, calibrated=calibrated)
@@ -289,7 +289,7 @@ def tails(data: Path) -> Iterator[UserRow]:
             yield UserRow(
                 "tails", f"{job} beside BERT, {way}", TRAINED[job]["workload"], trained, "slowdown",
                 1 / positive(line["training_speed_vs_alone"], TAILS_FILE, "training_speed_vs_alone"),
-                shared["training"].mean_ms / found.solo["training"].mean_ms, gpu="a100-sxm4-40gb",
+                shared["training"].mean_ms / answers.solo["training"].mean_ms, gpu="a100-sxm4-40gb",
             )  # fmt: skip
 
 
@@ -310,10 +310,10 @@ def _phase(name: str) -> Phase:
     return "encoder" if "bert" in name else "prefill"
 
 
-def _mean_ms(found: Answers, of: str) -> float:
-    (shared,) = found.shared.values()
+def _mean_ms(answers: Answers, of: str) -> float:
+    (shared,) = answers.shared.values()
     copies: Sequence[Served] = [served for name, served in shared.items() if name.partition("#")[0] == of]
-    return float(np.mean([one.mean_ms for one in copies]))
+    return float(np.mean([copy.mean_ms for copy in copies]))
 
 
 def _parva_study(
@@ -340,7 +340,7 @@ def _parva_study(
 
 
 def gavel_job(name: str) -> Mapping[str, Any] | None:
-    """The tenant that stands for one of Gavel's jobs; None if the catalogue has none."""
+    """The tenant that stands for a job of Gavel's; None if the catalogue has none."""
     family, _, rest = name.partition(" (batch size ")
     workload = {"ResNet-18": "resnet18", "ResNet-50": "resnet50"}.get(family)
     if workload is None:

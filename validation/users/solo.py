@@ -38,7 +38,7 @@ _GENERATED = {
     "mistralai/Mistral-7B-v0.1": "mistral-7b",
 }
 _PASSES = 200
-"""Of thousands of passes of one engine, this many say as much."""
+"""Of thousands of passes of an engine, this many say as much."""
 _MOST_GENERATED = 512
 """Longer generations take minutes to simulate."""
 _MOST_TOKENS = 16_384
@@ -130,7 +130,7 @@ def nvidia_tables(data: Path) -> Iterator[UserRow]:
 
 
 def generations(data: Path) -> Iterator[UserRow]:
-    """Whole generations of batches, prompt and output of one length, with vLLM on one to four A100s."""
+    """Whole generations of batches, prompt and output of equal length, with vLLM on 1 to 4 A100s."""
     gpu = "a100-sxm4-40gb"
     columns = ("Num of Hardware", "Framework", "Model", "Input Output Length", "Batch Size", "Latency")
     times: dict[tuple[str, int, int, int], list[float]] = defaultdict(list)

@@ -20,7 +20,7 @@ Limit = Literal["memory", "32-bit index"]
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A device's memory for one tenant, and its overheads."""
+    """A device's memory for a tenant, and its overheads."""
 
     available_bytes: int
     lost_share: float = 0.0
@@ -135,7 +135,7 @@ FRAGMENTATION = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Bytes of one tenant on a GPU."""
+    """Bytes of a tenant on a GPU."""
 
     weights: int
     activations: int

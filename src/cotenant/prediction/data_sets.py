@@ -36,7 +36,7 @@ _MOST_OF_SPREAD, _PRIOR_ROWS = 6, 4
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """Errors of one data set in one class."""
+    """Errors of a data set in a class."""
 
     kind: "Class"
     bundle: Bundle
@@ -55,7 +55,7 @@ class DataSet:
 
 @dataclass(frozen=True, slots=True)
 class EffectSteps:
-    """Steps of one bundle, and the spread of rows within a data set."""
+    """Steps of a bundle, and the spread of rows within a data set."""
 
     effects: Mapping[str, float]
     within: float
@@ -66,7 +66,7 @@ class EffectSteps:
     """... and where none or one was."""
 
     def step(self, name: str) -> float:
-        """A property's step; of one that no two data sets show, the largest known."""
+        """A property's step; the largest known if no two data sets show it."""
         return self.effects.get(name, max(self.effects.values()))
 
 
@@ -98,42 +98,42 @@ def effects_of(bundle: Bundle) -> Mapping[str, Key]:
 
 def likeness(bundle: Bundle, first: "Sequence[Class]", second: "Sequence[Class]") -> dict[str, Floats]:
     """By effect: classes of the first x those of the second, 1 where they share it."""
-    found = {}
+    tables = {}
     for name, key in effects_of(bundle).items():
         left, right = [key(kind) for kind in first], [key(kind) for kind in second]
-        found[name] = np.array([[float(value is not None and value == other) for other in right] for value in left])
-    return found
+        tables[name] = np.array([[float(value is not None and value == other) for other in right] for value in left])
+    return tables
 
 
 def same_source(sets: Sequence[DataSet]) -> Floats:
-    """Data sets x data sets: whether one source measured both with one software, shared in one way."""
-    keys = [(found.source, found.kind.software, found.kind.sharing) for found in sets]
+    """Data sets x data sets: whether the same source measured both with the same software and sharing."""
+    keys = [(data_set.source, data_set.kind.software, data_set.kind.sharing) for data_set in sets]
     return np.array([[float(key == other) for other in keys] for key in keys])
 
 
-def own_spread(found: DataSet, usual: float) -> float:
-    """Variance of a data set's rows, drawn towards the usual one if they are few."""
-    rows = min(found.n - 1, _MOST_OF_SPREAD)
-    return (rows * found.spread**2 + 3 * usual**2) / (rows + 3)
+def own_spread(data_set: DataSet, usual: float) -> float:
+    """Variance of a data set's rows, drawn towards the usual variance if they are few."""
+    rows = min(data_set.n - 1, _MOST_OF_SPREAD)
+    return (rows * data_set.spread**2 + 3 * usual**2) / (rows + 3)
 
 
 class Between:
-    """Data sets of one bundle, and what they say about the next."""
+    """Data sets of a bundle, and what they say about the next."""
 
     def __init__(self, bundle: Bundle, sets: Sequence[DataSet], steps: EffectSteps) -> None:
         self.bundle, self.sets, self.steps = bundle, sets, steps
         if not sets:
             return
-        kinds = [found.kind for found in sets]
-        usual = float(np.median([found.spread for found in sets if found.n > 2] or [steps.within]))
+        kinds = [data_set.kind for data_set in sets]
+        usual = float(np.median([data_set.spread for data_set in sets if data_set.n > 2] or [steps.within]))
         shared = likeness(bundle, kinds, kinds)
         within = sum(steps.step(name) ** 2 * table for name, table in shared.items())
         within = within + steps.step(SOURCE) ** 2 * same_source(sets)
-        own = [steps.step(SET) ** 2 + own_spread(found, usual) / min(found.n, MOST_ROWS) for found in sets]
+        own = [steps.step(SET) ** 2 + own_spread(data_set, usual) / min(data_set.n, MOST_ROWS) for data_set in sets]
         within = np.asarray(within + np.diag(own))
-        within[np.diag_indices_from(within)] /= [found.weight for found in sets]
+        within[np.diag_indices_from(within)] /= [data_set.weight for data_set in sets]
         self._factor = np.linalg.inv(within)
-        self._alpha = self._factor @ np.array([found.mean for found in sets])
+        self._alpha = self._factor @ np.array([data_set.mean for data_set in sets])
 
     def expected(self, kind: "Class") -> tuple[float, float]:
         """Mean and standard deviation of the logarithm of measured over simulated, of a row of a new source."""
@@ -142,7 +142,7 @@ class Between:
         own += self.steps.step(SOURCE) ** 2 + self.steps.step(SET) ** 2
         mean = 0.0
         if self.sets:
-            shared = likeness(self.bundle, [kind], [found.kind for found in self.sets])
+            shared = likeness(self.bundle, [kind], [data_set.kind for data_set in self.sets])
             across = np.asarray(sum(self.steps.step(name) ** 2 * table[0] for name, table in shared.items()))
             mean = float(across @ self._alpha)
             own = max(own - float(across @ self._factor @ across), 0.0)
@@ -151,25 +151,26 @@ class Between:
     def spread_within(self, kind: "Class") -> float:
         """Variance of rows within a data set of this class: that of its software, phase and way to share, if known."""
         alike = [
-            found
-            for found in self.sets
-            if found.n > 1
-            and (found.kind.software, found.kind.phase, found.kind.sharing) == (kind.software, kind.phase, kind.sharing)
+            data_set
+            for data_set in self.sets
+            if data_set.n > 1
+            and (data_set.kind.software, data_set.kind.phase, data_set.kind.sharing)
+            == (kind.software, kind.phase, kind.sharing)
         ]
-        rows = [min(found.n - 1, _MOST_OF_SPREAD) for found in alike]
-        squares = sum(count * found.spread**2 for count, found in zip(rows, alike, strict=True))
+        rows = [min(data_set.n - 1, _MOST_OF_SPREAD) for data_set in alike]
+        squares = sum(count * data_set.spread**2 for count, data_set in zip(rows, alike, strict=True))
         return float((squares + _PRIOR_ROWS * self.steps.within**2) / (sum(rows) + _PRIOR_ROWS))
 
     def like(self, kind: "Class") -> int:
         """Number of data sets that share a property with this class."""
         if not self.sets:
             return 0
-        shared = likeness(self.bundle, [kind], [found.kind for found in self.sets])
+        shared = likeness(self.bundle, [kind], [data_set.kind for data_set in self.sets])
         return int(np.count_nonzero(sum(table[0] for table in shared.values())))
 
     def own(self, kind: "Class") -> list[DataSet]:
         """Data sets of exactly this class."""
-        return [found for found in self.sets if found.kind == kind]
+        return [data_set for data_set in self.sets if data_set.kind == kind]
 
     def range_of(self, kind: "Class") -> tuple[float, float]:
         """Ends of nine in ten values of measured over simulated, as logarithms."""
@@ -181,7 +182,7 @@ class Between:
 
 def comparable(sets: Sequence[DataSet], bundle: Bundle, *, calibrated: bool) -> list[DataSet]:
     """Data sets of a bundle with the same knowledge of solo times; of ways to share known without only, those."""
-    mine = [found for found in sets if found.bundle == bundle]
-    same = [found for found in mine if found.kind.calibrated == calibrated]
-    ways = {found.kind.sharing for found in same}
-    return same + [found for found in mine if found.kind.sharing not in ways]
+    mine = [data_set for data_set in sets if data_set.bundle == bundle]
+    same = [data_set for data_set in mine if data_set.kind.calibrated == calibrated]
+    ways = {data_set.kind.sharing for data_set in same}
+    return same + [data_set for data_set in mine if data_set.kind.sharing not in ways]

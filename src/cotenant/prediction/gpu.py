@@ -164,10 +164,10 @@ class GpuSpec(_Data):
     @model_validator(mode="after")
     def _estimates_exist(self) -> "GpuSpec":
         for path in self.estimated:
-            place: object = self
+            value: object = self
             for part in path.split("."):
-                place = getattr(place, part, None)
-            if place is None:
+                value = getattr(value, part, None)
+            if value is None:
                 raise ValueError(f"'estimated' names {path!r}, which is not a field with a value")
         return self
 

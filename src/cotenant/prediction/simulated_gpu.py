@@ -31,7 +31,7 @@ from cotenant.prediction.power.settling import FREE, Limits
 from cotenant.workloads.protocol import Dtype, WorkloadSpec
 
 _SLOWEST = 50
-"""A measured time this many times the simulated one is in another unit, or of something else."""
+"""A measured time this many times the simulated time is in another unit, or of something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,11 @@ class Describe(Protocol):
     """Descriptions of workloads."""
 
     def spec(self, spec: WorkloadSpec, usual: Dtype) -> WorkloadSpec:
-        """The spec with a number format: its own, else its workload's, else the usual one."""
+        """The spec with a number format: its own, else its workload's, else the default."""
         ...
 
     def request(self, spec: WorkloadSpec, execution: Execution | None = None) -> RequestKernels:
-        """The kernels of one request; executed by its software's defaults unless overridden."""
+        """The kernels of a request; executed by its software's defaults unless overridden."""
         ...
 
     def family(self, name: str) -> str:
@@ -72,7 +72,7 @@ class Describe(Protocol):
 
 @dataclass(slots=True)
 class SimulatedGpu:
-    """One simulated GPU: a typical one, or a member of a fleet."""
+    """A simulated GPU: typical of its model, or a member of a fleet."""
 
     name: str
     gpu: GpuSpec
@@ -115,7 +115,7 @@ class SimulatedGpu:
         """The engine that serves this on a part of the GPU, calibrated by its probes.
 
         Raises:
-            DoesNotFit: Its memory can't hold one request.
+            DoesNotFit: Its memory can't hold a request.
         """
         clock = clock_mhz or self.gpu.clocks_mhz.on_share(part.loaded)
         profile = self.engine_profile(spec, controls)
@@ -149,14 +149,14 @@ class SimulatedGpu:
         return self._engines.queue(self.spec(spec), part, clock_mhz=clock, slower=self.die.time)
 
     def engine_step(self, spec: WorkloadSpec, part: Part, step: StepShape, *, clock_mhz: float | None = None) -> Trace:
-        """The kernels of one step of an engine."""
+        """The kernels of an engine's step."""
         clock = clock_mhz or self.gpu.clocks_mhz.on_share(part.loaded)
         return self._engines.traces(self.spec(spec), part, clock_mhz=clock, slower=self.die.time).of(
             ENGINES[str(spec.software)], step
         )
 
     def sequence_bytes(self, spec: WorkloadSpec) -> float:
-        """Cache of one request of an engine. Raises DoesNotFit."""
+        """Cache of an engine's request. Raises DoesNotFit."""
         return self._engines.sequence_bytes(self.spec(spec))
 
     def request_s(self, spec: WorkloadSpec, *, in_flight: int = 1, controls: Controls = UNCONTROLLED) -> float:
@@ -226,7 +226,7 @@ class SimulatedGpu:
             if spec.dtype == "float32" and self.gpu.tensor_tflops.tf32 and not spec.tf32:
                 variants.append(replace(request.execution, tf32="all"))
             fits = [self._fitted(spec, given, variant) for variant in variants]
-            self._fits[key] = min(fits, key=lambda found: found[1].cost)
+            self._fits[key] = min(fits, key=lambda fitted: fitted[1].cost)
         return self._fits[key]
 
     def _fitted(

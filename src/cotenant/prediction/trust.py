@@ -24,7 +24,7 @@ Quantity = Literal["time", "slowdown", "tail"]
 """Mean time alone; that beside others relative to alone; a quantile from p90 up relative to alone. A time beside others
 has the errors of the time alone and of the slowdown, unless the former was measured."""
 MEASURE_IT = 0.4, 2.5
-"""The widest range: nothing like it was compared, and a measurement is worth more than a wider one."""
+"""The widest range: nothing like it was compared, and a measurement is worth more than a wider range."""
 _BUNDLES: Mapping[Quantity, Bundle] = {"time": "alone", "slowdown": "slowdown", "tail": "slowdown"}
 _MOST_NAMED = 3
 _TWO_SIDES = 1.645
@@ -62,7 +62,7 @@ class ModelError:
     low: float
     """90 % of the values are above this ratio..."""
     high: float
-    """... and below this one."""
+    """... and below this."""
     mean_error: float
     """Mean of |simulated / measured - 1|."""
     n: int
@@ -74,7 +74,7 @@ class ModelError:
     groups: int = 0
     """Data sets behind it."""
     like: int = 0
-    """Data sets of like classes that lend their range to one that was not validated."""
+    """Data sets of like classes that lend their range to a class that was not validated."""
     gpus: tuple[str, ...] = ()
     """GPUs that the data sets were measured on."""
 
@@ -135,7 +135,7 @@ def of_experts(dimensions: Mapping[str, Any]) -> bool:
 
 @cache
 def error_of(kind: Class, quantity: Quantity) -> ModelError:
-    """The error of this class; one that fewer than two data sets validate borrows from those like it.
+    """The error of this class; with fewer than two data sets, it borrows from similar classes.
 
     A tail is as far off as the mean, and by as much more as tails were where both were compared.
     """
@@ -150,18 +150,18 @@ def error_of(kind: Class, quantity: Quantity) -> ModelError:
         low, high = map(math.log, MEASURE_IT)
     own = between.own(kind)
     validated = len(own) > 1 and quantity != "tail"
-    sources = ", ".join(sorted({found.source for found in own}))
-    rows = sum(found.n for found in own)
+    sources = ", ".join(sorted({data_set.source for data_set in own}))
+    rows = sum(data_set.n for data_set in own)
     return ModelError(
         round(math.exp(low), 4),
         round(math.exp(high), 4),
-        sum(found.n * found.mean_error for found in own) / rows if rows else math.nan,
+        sum(data_set.n * data_set.mean_error for data_set in own) / rows if rows else math.nan,
         rows if validated else 0,
         sources,
         _known().laws.get((kind, quantity), "") if validated else "",
         groups=len(own),
         like=0 if validated else between.like(kind) - len(own),
-        gpus=tuple(_short(sorted({found.gpu for found in own}))),
+        gpus=tuple(_short(sorted({data_set.gpu for data_set in own}))),
     )
 
 
@@ -170,7 +170,7 @@ def nearest(kind: Class, quantity: Quantity) -> Sequence[Class]:
     between = _between(_BUNDLES[quantity], kind.calibrated)
     if error_of(kind, quantity).validated:
         return [kind]
-    known = list(dict.fromkeys(found.kind for found in between.sets if found.kind != kind))
+    known = list(dict.fromkeys(data_set.kind for data_set in between.sets if data_set.kind != kind))
 
     def alike(other: Class) -> tuple[bool, ...]:
         same_way = other.sharing.split()[0] == kind.sharing.split()[0]
@@ -185,7 +185,7 @@ def nearest(kind: Class, quantity: Quantity) -> Sequence[Class]:
 def classes() -> Mapping[tuple[Class, Quantity], ModelError]:
     """Every class with data sets."""
     quantities: Mapping[Bundle, Quantity] = {"alone": "time", "slowdown": "slowdown"}
-    known = dict.fromkeys((found.kind, quantities[found.bundle]) for found in _known().sets)
+    known = dict.fromkeys((data_set.kind, quantities[data_set.bundle]) for data_set in _known().sets)
     return {key: error_of(*key) for key in known}
 
 
@@ -219,10 +219,10 @@ def as_json(validated: Validated) -> str:
         "steps": {name: asdict(steps) for name, steps in validated.steps.items()},
         "tails": validated.tails,
         "laws": [{**asdict(kind), "quantity": quantity, "law": law} for (kind, quantity), law in laws],
-        "data_sets": [{**asdict(found)["kind"], **asdict(found)} for found in validated.sets],
+        "data_sets": [{**asdict(data_set)["kind"], **asdict(data_set)} for data_set in validated.sets],
     }
-    for found in document["data_sets"]:
-        del found["kind"]
+    for row in document["data_sets"]:
+        del row["kind"]
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 

@@ -55,14 +55,14 @@ def test_probes_at_several_loads_tell_an_engines_rates(law):
     assert fit.left_out < 0.03
     for name in ("step_us", "sequence_us", "request_us", "device"):
         assert fit.value(name) == pytest.approx(TRUE[name], rel=0.12), name
-    assert all(one.determined for one in fit.rates if one.rate.name in ("device", "sequence_us", "step_us"))
+    assert all(rate.determined for rate in fit.rates if rate.rate.name in ("device", "sequence_us", "step_us"))
 
 
 def test_noise_of_five_percent_leaves_loads_in_between_well_predicted(law):
     signs = [1, -1, -1, 1, -1, 1]
     noisy = [probe(law, *load, off=1 + 0.05 * sign) for load, sign in zip(LOADS, signs, strict=True)]
     fit = fit_engine(law, noisy, SETTINGS)
-    values = {one.rate.name: one.value for one in fit.rates}
+    values = {rate.rate.name: rate.value for rate in fit.rates}
     for load in ((256, 8), (1000, 32), (128, 48)):
         true, asked = probe(law, *load), probe(law, *load)
         ttft, tpot = simulated_probe(law, values, asked, SETTINGS)
@@ -74,7 +74,7 @@ def test_noise_of_five_percent_leaves_loads_in_between_well_predicted(law):
 
 def test_probes_of_low_loads_only_dont_determine_the_time_per_sequence(law):
     fit = fit_engine(law, [probe(law, prompt, 1) for prompt in (64, 200, 400)], SETTINGS)
-    by_name = {one.rate.name: one for one in fit.rates}
+    by_name = {rate.rate.name: rate for rate in fit.rates}
     assert not by_name["sequence_us"].determined
     assert "calibrated with up to 1 requests in flight, asked about 64" in (fit.beyond(100, 64) or "")
     assert fit.error(100, 64).high > fit.error(100, 1).high
@@ -88,7 +88,7 @@ def test_a_utilisation_tells_host_from_device(law):
     told = fit_engine(
         law, [plain[0].model_copy(update={"utilisation": device_ms / plain[0].tpot_ms}), *plain[1:]], SETTINGS
     )
-    half = {name: next(one.half for one in fit.rates if one.rate.name == "device") for name, fit in
+    half = {name: next(rate.half for rate in fit.rates if rate.rate.name == "device") for name, fit in
             (("alone", alone), ("told", told))}  # fmt: skip
     assert half["told"] < 0.5 * half["alone"]
     assert told.value("device") == pytest.approx(TRUE["device"], rel=0.1)

@@ -29,8 +29,14 @@ def test_three_batches_separate_a_slow_host_from_a_slow_device():
 def test_batches_show_the_hosts_own_work_per_item():
     per_item = 200e3  # twice the device's
     times = [
-        SoloPoint(one.batch, one.measured_ns + per_item * one.batch, one.launched_ns, one.remaining_ns, one.around_ns)
-        for one in (solo(batch, device=1.1) for batch in (1, 4, 16, 64, 256))
+        SoloPoint(
+            point.batch,
+            point.measured_ns + per_item * point.batch,
+            point.launched_ns,
+            point.remaining_ns,
+            point.around_ns,
+        )
+        for point in (solo(batch, device=1.1) for batch in (1, 4, 16, 64, 256))
     ]
     fit = fit_solos(times)
     assert fit.item_ns == pytest.approx(per_item, rel=0.15)

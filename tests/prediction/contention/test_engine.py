@@ -34,31 +34,31 @@ def test_the_closed_form_of_a_request_alone_agrees(copies):
             before_ns=2e4,
             after_ns=3e4,
         )
-        one = simulate([Player(trace, first_output=10)], window_end_ns=1.0, deadline_ns=1e9).requests[0]
-        assert trace.alone_ns() == pytest.approx(one.done[0] - one.started[0], rel=1e-9)
-        assert trace.alone_ns(11) == pytest.approx(one.first[0] - one.started[0], rel=1e-9)
+        requests = simulate([Player(trace, first_output=10)], window_end_ns=1.0, deadline_ns=1e9).requests[0]
+        assert trace.alone_ns() == pytest.approx(requests.done[0] - requests.started[0], rel=1e-9)
+        assert trace.alone_ns(11) == pytest.approx(requests.first[0] - requests.started[0], rel=1e-9)
 
 
 def test_a_closed_loop_begins_the_next_request_when_the_last_is_done():
     outcome = simulate([Player(plain_trace(kernels=10, device_ns=1e6))], window_end_ns=1e7)
-    one = outcome.requests[0]
-    assert one.started[1:] == pytest.approx(one.done[:-1])
-    assert one.intended == pytest.approx(one.started)
+    requests = outcome.requests[0]
+    assert requests.started[1:] == pytest.approx(requests.done[:-1])
+    assert requests.intended == pytest.approx(requests.started)
 
 
 def test_outstanding_requests_wait_behind_each_other():
     outcome = simulate([Player(plain_trace(kernels=10, device_ns=1e6), outstanding=3)], window_end_ns=1e7)
-    one = outcome.requests[0]
-    assert (one.done - one.intended)[5:] == pytest.approx(3e6)
+    requests = outcome.requests[0]
+    assert (requests.done - requests.intended)[5:] == pytest.approx(3e6)
 
 
 def test_open_loads_start_when_due_or_when_free():
     due = np.array([0, 5_000_000, 5_500_000], np.int64)
     trace = plain_trace(kernels=10, device_ns=1e6)
     outcome = simulate([Player(trace, outstanding=0, arrivals_ns=due)], window_end_ns=1e7)
-    one = outcome.requests[0]
-    assert one.intended == pytest.approx(due)
-    assert one.started == pytest.approx([0, 5e6, 6e6])
+    requests = outcome.requests[0]
+    assert requests.intended == pytest.approx(due)
+    assert requests.started == pytest.approx([0, 5e6, 6e6])
     assert outcome.finished
 
 
@@ -121,10 +121,10 @@ def test_stages_end_in_order_and_the_first_output_comes_with_its_kernel():
         after_ns=2e5,
     )
     outcome = simulate([Player(trace, first_output=4)], window_end_ns=1e6, deadline_ns=1e8)
-    one = outcome.requests[0]
-    assert one.slot_ends[0] == pytest.approx([1e5, 2.1e6, 5.1e6, 6.1e6, 6.3e6])
-    assert one.first[0] == pytest.approx(5.1e6)
-    assert one.device[0] == pytest.approx(6e6)
+    requests = outcome.requests[0]
+    assert requests.slot_ends[0] == pytest.approx([1e5, 2.1e6, 5.1e6, 6.1e6, 6.3e6])
+    assert requests.first[0] == pytest.approx(5.1e6)
+    assert requests.device[0] == pytest.approx(6e6)
 
 
 def test_activity_is_the_share_that_was_used():
@@ -136,8 +136,8 @@ def test_activity_is_the_share_that_was_used():
 def test_turns_add_the_cost_of_switching():
     full = plain_trace(kernels=400, device_ns=5e7)
     outcome = simulate([Player(full)] * 3, window_end_ns=2e9, slicing=Slicing(2e6, 2e5, 1e4))
-    for one in outcome.requests:
-        assert np.mean(np.diff(one.done)) == pytest.approx(3 * 5e7 * 1.1, rel=0.02)
+    for requests in outcome.requests:
+        assert np.mean(np.diff(requests.done)) == pytest.approx(3 * 5e7 * 1.1, rel=0.02)
 
 
 def test_a_tenant_alone_pays_no_switching_cost():
@@ -176,7 +176,7 @@ def test_a_kernel_waits_for_half_a_thread_block_of_the_others_whatever_its_prior
         alone = simulate([Player(small)], window_end_ns=1e8)
         players = [Player(small, priority=priority), Player(large)]
         beside = simulate(players, window_end_ns=1e8, deadline_ns=1e9)
-        took = [float(np.mean(one.requests[0].done - one.requests[0].started)) for one in (alone, beside)]
+        took = [float(np.mean(outcome.requests[0].done - outcome.requests[0].started)) for outcome in (alone, beside)]
         return took[1] - took[0]
 
     assert waited_ns(0) == waited_ns(1) == pytest.approx(0.5 * large.block_ns[0], rel=0.01)
@@ -193,7 +193,7 @@ def test_streams_of_one_host_end_while_kernels_wait_for_thread_blocks():
     """A launched kernel that waits for room must not stop the clock of its shared host."""
     trace = plain_trace(kernels=20, device_ns=2e5, occupancy=0.9, host_ns=4e4)
     outcome = simulate([Player(trace, shared_host=True) for _ in range(3)], window_end_ns=5e6)
-    assert all(one.done.size > 3 for one in outcome.requests)
+    assert all(requests.done.size > 3 for requests in outcome.requests)
 
 
 def test_instances_that_share_nothing_are_simulated_one_by_one_with_the_same_outcome(monkeypatch):
@@ -214,9 +214,9 @@ def test_instances_that_share_nothing_are_simulated_one_by_one_with_the_same_out
     assert alone_at_a_time == [1, 1]
     monkeypatch.setattr(simulating, "_apart", lambda players: False)
     joined = simulate(players, **options)
-    for one, other in zip(apart.requests, joined.requests, strict=True):
+    for requests, other in zip(apart.requests, joined.requests, strict=True):
         inside = other.intended < 1e8
-        assert one.done == pytest.approx(other.done[inside], abs=1)
+        assert requests.done == pytest.approx(other.done[inside], abs=1)
     assert apart.activity[:9, 1:] == pytest.approx(joined.activity[:9, 1:], abs=1e-6)
     assert apart.activity[:9, 0] == pytest.approx(joined.activity[:9, 0], abs=0.1)
 

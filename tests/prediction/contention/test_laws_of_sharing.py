@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.prediction.contention.layout import Slicing
-from cotenant.prediction.contention.rates import rates
+from cotenant.prediction.contention.rates import fill_rates
 from cotenant.prediction.contention.simulate import Outcome, Player, simulate
+from cotenant.prediction.contention.state import COLUMNS, DRAM, DRAM_DOMAIN, FRESH, OCCUPANCY, SM_DOMAIN, WEIGHT
 from cotenant.prediction.contention.trace import Trace, plain_trace
 
 TURNS = Slicing(slice_ns=2e6, interrupt_ns=2e5, yield_ns=1e4)
@@ -31,7 +32,18 @@ def together(players: list[Player], *, window_ns: float = 2e8, **options: object
 
 
 def per_request(outcome: Outcome) -> list[float]:
-    return [float((one.done[-1] - one.done[1]) / (one.done.size - 2)) for one in outcome.requests]
+    return [float((requests.done[-1] - requests.done[1]) / (requests.done.size - 2)) for requests in outcome.requests]
+
+
+def rates(
+    occupancy: np.ndarray, dram: np.ndarray, *, sm_domain: np.ndarray | int = 0, dram_domain: np.ndarray | int = 0
+) -> np.ndarray:
+    """Speeds of resident kernels of equal weight and priority."""
+    state = np.zeros((occupancy.size, COLUMNS))
+    state[:, OCCUPANCY], state[:, DRAM], state[:, WEIGHT] = occupancy, dram, 1.0
+    state[:, SM_DOMAIN], state[:, DRAM_DOMAIN] = sm_domain, dram_domain
+    crowded = fill_rates(occupancy.size, np.arange(occupancy.size), state)
+    return np.asarray(state[:, FRESH]) if crowded else np.ones(occupancy.size)
 
 
 def speeds(kernels: list[tuple[float, float]]) -> np.ndarray:
@@ -105,7 +117,9 @@ def test_no_tenant_gains_from_neighbours(one, other):
 @given(st.lists(traces(), min_size=1, max_size=4))
 def test_total_work_never_exceeds_the_device(mix):
     outcome = together([Player(trace) for trace in mix])
-    done = sum(one.done.size * float(trace.duration_ns @ trace.occupancy) for one, trace in _pairs(outcome, mix))
+    done = sum(
+        requests.done.size * float(trace.duration_ns @ trace.occupancy) for requests, trace in _pairs(outcome, mix)
+    )
     assert done <= outcome.end_ns * (1 + 1e-6)
     assert np.all(outcome.activity[:, :2] <= 1 + 1e-6)
 
@@ -114,7 +128,7 @@ def test_total_work_never_exceeds_the_device(mix):
 @given(st.lists(traces(), min_size=2, max_size=4))
 def test_in_turns_the_device_serves_one_at_a_time(mix):
     outcome = together([Player(trace) for trace in mix], slicing=TURNS)
-    done = sum(one.done.size * trace.device_ns for one, trace in _pairs(outcome, mix))
+    done = sum(requests.done.size * trace.device_ns for requests, trace in _pairs(outcome, mix))
     assert done <= outcome.end_ns * (1 + 1e-6)
 
 

@@ -33,7 +33,7 @@ def test_a_long_prompt_is_computed_in_chunks_beside_running_sequences():
     batching.end_step()
     batching.arrive(1200, 2)
     shapes = [step for step, _, _ in steps_of(batching)][:4]
-    assert [(one.decoding, one.queries, one.contexts) for one in shapes] == [
+    assert [(shape.decoding, shape.queries, shape.contexts) for shape in shapes] == [
         (1, (511.0,), (0.0,)),
         (1, (511.0,), (511.0,)),
         (1, (178.0,), (1022.0,)),

@@ -118,7 +118,7 @@ def served(times, *, in_flight, seconds, prompt=128, output=128, **settings):
 
 def test_more_requests_in_flight_give_more_tokens_per_second_and_longer_gaps(llama):
     few, many = served(llama, in_flight=8, seconds=5), served(llama, in_flight=128, seconds=5)
-    made = [sum(one.size for one in record.sampled) for record in (few, many)]
+    made = [sum(tokens.size for tokens in record.sampled) for record in (few, many)]
     gaps = [float(np.median(record.tokens().between())) for record in (few, many)]
     assert made[1] > 4 * made[0]
     assert gaps[1] > 1.3 * gaps[0]

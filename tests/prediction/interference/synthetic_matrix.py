@@ -37,7 +37,7 @@ def expected(solo: GpuProfiles, mixes: np.ndarray) -> np.ndarray:
 
 def setting(tenants: int = TENANTS) -> Setting:
     solo = profiles(tenants)
-    return setting_of([f"model-{one // 2}" for one in range(tenants)], solo.features(), partial(expected, solo))
+    return setting_of([f"model-{tenant // 2}" for tenant in range(tenants)], solo.features(), partial(expected, solo))
 
 
 def measured(where: Setting, mixes: np.ndarray, *, noise: float = 0.01, seed: int = 5) -> Evidence:

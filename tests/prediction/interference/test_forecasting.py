@@ -53,7 +53,7 @@ def measured(first, second, slowdowns):
 def test_without_measured_mixes_the_prior_is_used_and_named():
     found = forecast(asked(), [("a", "b")], ["processes"])
     (mix,) = found.mixes
-    assert [one.basis for one in mix.tenants] == ["prior only", "prior only"]
+    assert [tenant.basis for tenant in mix.tenants] == ["prior only", "prior only"]
     expected = 0.9 / 0.5 * 1.4**CROWDED
     assert mix.tenants[0].slowdown.est == pytest.approx(expected)
     assert mix.tenants[0].throughput_rps.est == pytest.approx(100 / expected)
@@ -70,8 +70,8 @@ def test_a_measured_mix_is_reproduced_and_corrects_the_others():
     evidence = (measured("a", "b", (2.6, 1.9)),)
     found = forecast(asked(mixes=evidence), [("b", "a"), ("a", "c")], ["processes"])
     own, other = found.mixes
-    assert [one.basis for one in own.tenants] == ["measured, 4 blocks"] * 2
-    assert [one.slowdown.est for one in own.tenants] == pytest.approx([1.9, 2.6])
+    assert [tenant.basis for tenant in own.tenants] == ["measured, 4 blocks"] * 2
+    assert [tenant.slowdown.est for tenant in own.tenants] == pytest.approx([1.9, 2.6])
     assert other.tenants[0].basis == "1 mix of this tenant"
     assert other.tenants[1].basis == "1 mix of others"
     before = forecast(asked(), [("a", "c")], ["processes"]).mixes[0].tenants[0].slowdown.est
@@ -89,12 +89,12 @@ def test_measured_mixes_are_never_suggested_again():
         ["processes"],
         next_mixes=5,
     )
-    assert {one.mix for one in found.next} == {("a", "c"), ("b", "c")}
+    assert {mix.mix for mix in found.next} == {("a", "c"), ("b", "c")}
 
 
 def test_sharings_without_a_prior_are_reported_not_guessed():
     found = forecast(asked(), [("a", "b")], ["processes", "mig"])
-    assert {one.sharing for one in found.mixes} == {"processes"}
+    assert {mix.sharing for mix in found.mixes} == {"processes"}
     assert any("mig" in note for note in found.notes)
 
 

@@ -94,7 +94,7 @@ def test_invalid_trials_and_open_loads_are_left_out():
 
 
 def test_solos_carry_what_the_prior_needs():
-    solo = {one.key: one for one in gathered(block(0)).solos}
+    solo = {tenant.key: tenant for tenant in gathered(block(0)).solos}
     assert solo[A].service_ns == pytest.approx(1e6)
     assert solo[A].device_ns == pytest.approx(5e5)
     assert (solo[B].flops, solo[B].moved_bytes, solo[B].memory_bytes) == (1e9, 1e7, 1000)

@@ -76,7 +76,10 @@ def test_a_group_of_measured_pairs_is_known_better_than_the_prior_and_worse_than
     group = mixes_of([(0, 1, 2, 3)])
     own = np.array([row for row in pairs() if max(row) < 4])
     with_pairs, without = (Predictor(WHERE, measured(WHERE, some), GPU, prior_half=1.2) for some in (own, own[:6]))
-    halves = [np.log(one.slowdowns(group).high / one.slowdowns(group).estimate) for one in (with_pairs, without)]
+    halves = [
+        np.log(predictor.slowdowns(group).high / predictor.slowdowns(group).estimate)
+        for predictor in (with_pairs, without)
+    ]
     assert (halves[0] < 0.3).all()
     assert (halves[0] >= GPU.group_half).all()
     assert (halves[1] > 1.2).any()
@@ -128,7 +131,9 @@ def test_every_thread_of_a_tenant_counts_as_busy_as_its_first():
 def test_a_tenant_may_be_faster_than_alone_where_that_was_measured():
     few = measured(WHERE, pairs()[::2])
     faster = Evidence(few.rows, few.logs - 1.0, few.variance, few.cell, few.blocks, few.half)
-    kept, lower = (Predictor(WHERE, one, GPU, prior_half=0.3).slowdowns(pairs()[1::2]) for one in (few, faster))
+    kept, lower = (
+        Predictor(WHERE, evidence, GPU, prior_half=0.3).slowdowns(pairs()[1::2]) for evidence in (few, faster)
+    )
     assert (np.nan_to_num(kept.low, nan=1.0) > 0.85).all()
     assert np.nanmedian(lower.estimate / lower.low) > 1.03
 
@@ -151,9 +156,9 @@ def test_simple_laws_count_where_they_predict_mixes_left_out_better():
     """Effects that the prior can't know, and that add up: the victim's and its neighbour's."""
     draw = np.random.default_rng(3)
     victim, neighbour = draw.normal(0.3, 0.25, len(WHERE)), draw.normal(0.0, 0.25, len(WHERE))
-    rows = [(one, other) for one in range(len(WHERE)) for other in range(len(WHERE)) if one != other]
+    rows = [(tenant, other) for tenant in range(len(WHERE)) for other in range(len(WHERE)) if tenant != other]
     chosen = [rows[place] for place in draw.permutation(len(rows))[:80]]
-    logs = np.array([victim[one] + neighbour[other] for one, other in chosen])
+    logs = np.array([victim[tenant] + neighbour[other] for tenant, other in chosen])
     count = len(chosen)
     known = Evidence(
         np.array(chosen), logs, np.zeros(count), np.arange(count), np.ones(count, np.int64), np.full(count, np.nan)

@@ -37,7 +37,9 @@ def test_the_size_of_the_request_counts():
 
 
 def test_fusing_leaves_fewer_kernels():
-    counts = [list_kernels("bert-base-mini", software=one).kernels for one in ("eager", "compile", "tensorrt")]
+    counts = [
+        list_kernels("bert-base-mini", software=software).kernels for software in ("eager", "compile", "tensorrt")
+    ]
     assert counts == sorted(counts, reverse=True)
     assert counts[0] > counts[2]
 

@@ -183,7 +183,7 @@ def test_an_optimiser_works_on_many_parameters_at_once():
         "optimiser sqrt",
     ]
     assert kernels.launches.tolist() == [1, 3, 3, 3]
-    assert kernels.read[1:].sum() == sum(one.bytes_read for one in step)
+    assert kernels.read[1:].sum() == sum(operator.bytes_read for operator in step)
 
 
 def test_a_few_final_pointwise_operators_are_not_an_optimiser():

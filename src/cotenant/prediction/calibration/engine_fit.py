@@ -42,7 +42,7 @@ _FARTHER = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """One part of a step's time."""
+    """A part of a step's time."""
 
     name: str
     unit: str
@@ -61,7 +61,7 @@ class FittedRate:
     half: float
     """Half-width of its 90 % interval."""
     determined: bool
-    """False: the probes say little about it, and its value is mostly the usual one."""
+    """False: the probes say little about it, and its value is mostly the prior."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def fit_engine(law: EngineLaw, probes: Sequence[SoloTime], settings: EngineSetti
 
     Args:
         law: The parts of a step's time.
-        probes: What clients saw, at one load each.
+        probes: What clients saw, each at its load.
         settings: Limits of the engine.
     """
     usual = np.array([rate.usual for rate in law.rates])
@@ -219,7 +219,7 @@ def simulated_probe(
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The equations of one probe: relative latencies, and the device's share of the time if it is known."""
+    """The equations of a probe: relative latencies, and the device's share of the time if it is known."""
 
     latencies: Floats
     device_share: Floats | None

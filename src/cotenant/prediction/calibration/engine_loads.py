@@ -23,7 +23,7 @@ _SPREAD = 0.5
 
 @dataclass(frozen=True, slots=True)
 class PredictedLoad:
-    """Times at one load; ranges are those of the calibration."""
+    """Times at a load; ranges are those of the calibration."""
 
     prompt: int
     tokens: int

@@ -27,7 +27,7 @@ PROBED = ("in_flight", "ttft_ms", "tpot_ms")
 
 
 class SoloTime(BaseModel):
-    """One measured time of a request alone on the whole device; None in a field matches any value."""
+    """A measured time of a request alone on the whole device; None in a field matches any value."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -91,7 +91,7 @@ HOST_SPREAD, DEVICE_SPREAD, DEVICE_USUAL = 0.5, 0.25, 0.15
 """Prior standard deviations of the logarithms of both factors, and the prior mean of the device's: networks in float32
 took that much longer than simulated (ParvaGPU: ResNet-50, VGG-16, DenseNet-121, MobileNetV2)."""
 _FASTER_SPREAD = 0.13
-"""Hardly any software is faster than the simulated one, the best library."""
+"""Hardly any software is faster than the simulated, the best library."""
 _TELL_APART = 3
 """Batches needed to separate host and device; below, both are scaled alike."""
 _ROBUST = 0.05
@@ -103,7 +103,7 @@ reads or prepares each item for longer than the device computes: a prior with he
 
 @dataclass(frozen=True, slots=True)
 class SoloFit:
-    """Factors between a workload's times on one machine and the simulated ones."""
+    """Factors between a workload's times on a machine and its simulated times."""
 
     host: float = 1.0
     """Factor of its launches and of the host work before and after them."""
@@ -122,7 +122,7 @@ UNFITTED = SoloFit()
 
 @dataclass(frozen=True, slots=True)
 class SoloPoint:
-    """One measured time and its simulation."""
+    """A measured time and its simulation."""
 
     batch: int
     measured_ns: float

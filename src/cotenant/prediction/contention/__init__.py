@@ -1,1 +1,1 @@
-"""Requests of several tenants on one GPU: contention and the event engine."""
+"""Requests of several tenants on a GPU: contention and the event engine."""

@@ -67,12 +67,12 @@ _SETTLED = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How the tenants of mixes share the device; arrays have one row per mix."""
+    """How the tenants of mixes share the device; arrays have a row per mix."""
 
     slicing: Slicing | None = None
     """Time-slicing; None: kernels run side by side."""
     shared_host: bool = False
-    """One thread launches for all."""
+    """A single thread launches for all."""
     sm_domain: Ints | None = None
     dram_domain: Ints | None = None
     priority: Ints | None = None
@@ -131,14 +131,14 @@ _POINTS = _spread(_STATES, 32)
 @compiled()
 def _paced(paced: Floats, ratio: float) -> Any:
     """Time from the first launch to the last kernel's end if kernels are this much slower relative to the host."""
-    place = (np.log(ratio) - _LOWEST) / _STEP
+    at = (np.log(ratio) - _LOWEST) / _STEP
     last = paced.size - 1
-    if place <= 0:
+    if at <= 0:
         return paced[0]
-    if place >= last:
+    if at >= last:
         return paced[last] * ratio / _HIGHEST
-    before = int(place)
-    part = place - before
+    before = int(at)
+    part = at - before
     return paced[before] * (1 - part) + paced[before + 1] * part
 
 
@@ -149,27 +149,27 @@ def _every(  # noqa: PLR0917 - compiled code takes its arguments by position
 ) -> None:  # fmt: skip
     """Mix by mix; the tenants of a mix are its first columns that are not empty."""
     width = mixes.shape[1]
-    places = np.zeros(width, np.int64)
+    columns = np.zeros(width, np.int64)
     for row in range(mixes.shape[0]):
         count = 0
-        for place in range(width):
-            if mixes[row, place] >= 0:
-                places[count] = place
+        for column in range(width):
+            if mixes[row, column] >= 0:
+                columns[count] = column
                 count += 1
         if count == 0:
             continue
-        of = mixes[row, places[:count]]
-        cycle = rates[row, places[:count]]
-        if not shared_host and turns[0] == 0 and _apart(seats[row, places[:count]]):
+        of = mixes[row, columns[:count]]
+        cycle = rates[row, columns[:count]]
+        if not shared_host and turns[0] == 0 and _apart(seats[row, columns[:count]]):
             time = np.ones(count)
         elif turns[0] > 0:
             time = _in_turns(requests[of], kernels[of], paced[of], cycle, turns)
         else:
             time = _side_by_side(
-                requests[of], kernels[of], paced[of], cycle, seats[row, places[:count]], shared_host, points
+                requests[of], kernels[of], paced[of], cycle, seats[row, columns[:count]], shared_host, points
             )
         for number in range(count):
-            result[row, places[number]] = max(time[number], 1.0)
+            result[row, columns[number]] = max(time[number], 1.0)
 
 
 @compiled()
@@ -278,7 +278,7 @@ def _side_by_side(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop,
                     continue
                 mean, waits = 0.0, 0.0
                 for draw in range(classes + 1 if count == 2 else points.shape[0]):
-                    resident, held, wanted, longest, dimension = 0, 0.0, 0.0, 0.0, 0
+                    resident, held, occupied, longest, dimension = 0, 0.0, 0.0, 0.0, 0
                     weight = 1.0 / points.shape[0]
                     for other in range(count):
                         kind = of if other == tenant else -1
@@ -298,18 +298,18 @@ def _side_by_side(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop,
                         if kind < 0:
                             continue
                         if other != tenant and seats[other, 0] == seats[tenant, 0]:
-                            wanted += kernels[other, kind, OCCUPANCY]
+                            occupied += kernels[other, kind, OCCUPANCY]
                             held += kernels[other, kind, HOLDS]
                             longest = max(longest, kernels[other, kind, BLOCK])
                         state[other, OCCUPANCY_NOW] = kernels[other, kind, OCCUPANCY]
                         state[other, DRAM_NOW] = kernels[other, kind, DRAM]
                         state[other, WEIGHT_NOW] = kernels[other, kind, CLAIM]
                         state[other, HOLDS_NOW] = kernels[other, kind, HOLDS]
-                        place = resident
-                        while place > 0 and seats[order[place - 1], 2] < seats[other, 2]:
-                            order[place] = order[place - 1]
-                            place -= 1
-                        order[place] = other
+                        rank = resident
+                        while rank > 0 and seats[order[rank - 1], 2] < seats[other, 2]:
+                            order[rank] = order[rank - 1]
+                            rank -= 1
+                        order[rank] = other
                         resident += 1
                     if weight <= 0:
                         continue
@@ -318,11 +318,11 @@ def _side_by_side(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop,
                     own = kernels[tenant, of, HOLDS]
                     if longest > 0 and own > 0:
                         beside = 0.0  # held by others while the kernel before it ran
-                        for place in range(resident):
-                            other = order[place]
+                        for rank in range(resident):
+                            other = order[rank]
                             if other != tenant and seats[other, 0] == seats[tenant, 0]:
                                 beside += (state[other, FRESH] if crowded else 1.0) * state[other, HOLDS_NOW]
-                        held *= min(1.0, 1.0 / max(wanted, 1e-9))
+                        held *= min(1.0, 1.0 / max(occupied, 1e-9))
                         missing = queued[tenant] * min(max(beside + own - 1, 0.0) / own, 1.0)
                         missing += (1 - queued[tenant]) * min(max(held + own - 1, 0.0) / own, 1.0)
                         waits += weight * longest * missing * WAITS

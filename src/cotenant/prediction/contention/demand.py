@@ -25,7 +25,7 @@ RATIOS = np.geomspace(1 / 8, 64, 28)
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """One row per tenant, or per tenant and part of the device."""
+    """A row per tenant, or per tenant and part of the device."""
 
     kernels: Floats
     """Rows x classes x columns."""

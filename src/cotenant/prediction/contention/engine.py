@@ -2,7 +2,7 @@
 
 A tenant serves one request at a time. Its host launches kernels ahead of the device, in order; a kernel starts when it
 has been launched, its predecessor is done, and thread blocks of other tenants have freed SMs. Kernels on the device
-progress at the rates of `contention`, or in turns if the device is time-sliced. State is one row per tenant; requests
+progress at the rates of `contention`, or in turns if the device is time-sliced. State is a row per tenant; requests
 leave through a buffer that the caller drains, so memory doesn't grow with the length of a run.
 """
 
@@ -88,7 +88,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
     """Run until the buffer is full, all tenants are done, or the deadline. Returns rows written and the reason.
 
     Args:
-        kernels: One row per kernel of all tenants: duration, occupancy, dram, tensor, launch, launches so far,
+        kernels: A row per kernel of all tenants: duration, occupancy, dram, tensor, launch, launches so far,
             block, holds, whether the host waits for it, weight.
         slots: Stage of each kernel.
         spans: First and last + 1 kernel of each tenant.
@@ -107,7 +107,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
         order: State: resident tenants in order of arrival; the last entry is their number.
         ring: State: completion times of the last requests of closed loads.
         slot_ends: State: end times of the current requests' stages.
-        activity: One row per period, columns as `ACTIVITIES`, accumulated in nanoseconds.
+        activity: A row per period, columns as `ACTIVITIES`, accumulated in nanoseconds.
         out_ints: Buffer: tenant, number.
         out_floats: Buffer: intended, started, first, done, device, then the ends of stages.
     """
@@ -135,8 +135,8 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
         most_held += largest
     # Where thread blocks of all tenants fit at any time, none waits for another's.
     drains = not sliced and most_held > 1.0
-    for place in range(count):
-        tenant = order[place]
+    for rank in range(count):
+        tenant = order[rank]
         floats[tenant, SPEED], floats[tenant, SINCE_NS], at[tenant] = 0.0, now, NEVER_NS
     changed, host_changed = True, shares_host
     hosting, host_since, host_end, turn_end = 0, now, NEVER_NS, NEVER_NS
@@ -156,19 +156,19 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                     varied = fill_rates(count, order, floats)
                 elif count > 0:
                     active = int(device[ACTIVE])
-                    found = False
-                    for place in range(count):
-                        floats[order[place], FRESH] = 0.0
-                        found = found or order[place] == active
-                    if not found or (device[SLICE_END_NS] <= now + ALMOST_NS and count > 1):
-                        # Round robin: the next index after the last one served.
+                    resident = False
+                    for rank in range(count):
+                        floats[order[rank], FRESH] = 0.0
+                        resident = resident or order[rank] == active
+                    if not resident or (device[SLICE_END_NS] <= now + ALMOST_NS and count > 1):
+                        # Round robin: the next index after the last served.
                         chosen, best = active, 2 * tenants + 1
-                        for place in range(count):
-                            distance = (order[place] - active - 1) % tenants
+                        for rank in range(count):
+                            distance = (order[rank] - active - 1) % tenants
                             if distance < best:
-                                chosen, best = order[place], distance
+                                chosen, best = order[rank], distance
                         if chosen != active:
-                            device[SWITCH_END_NS] = now + (preempt_ns if found else yield_ns)
+                            device[SWITCH_END_NS] = now + (preempt_ns if resident else yield_ns)
                         active = chosen
                         device[ACTIVE] = active
                         device[SLICE_END_NS] = max(device[SWITCH_END_NS], now) + slice_ns
@@ -181,8 +181,8 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                     elif count > 1:
                         turn_end = device[SLICE_END_NS]
                 runs = False
-                for place in range(count):
-                    tenant = order[place]
+                for rank in range(count):
+                    tenant = order[rank]
                     old, new = floats[tenant, SPEED], floats[tenant, FRESH] if varied else 1.0
                     runs = runs or new > 0.0
                     if old != new:
@@ -199,7 +199,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                 elif runs and busy_since == NEVER_NS:
                     busy_since = now
             if host_changed:
-                # One thread launches for all: host work progresses at an even part of its speed.
+                # A single thread launches for all: host work progresses at an even part of its speed.
                 host_changed = False
                 part, hosting, least = (now - host_since) / max(hosting, 1), 0, NEVER_NS
                 for tenant in range(tenants):
@@ -227,8 +227,8 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
             if now >= deadline:
                 break
             if now >= row_end:
-                for place in range(count):
-                    settle(order[place], now, row, floats, activity)
+                for rank in range(count):
+                    settle(order[rank], now, row, floats, activity)
                 if busy_since < NEVER_NS:
                     activity[row, 0] += now - busy_since
                     busy_since = now
@@ -372,11 +372,11 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
         floats[tenant, HOLDS] = kernels[k, 7]
         floats[tenant, WEIGHT] = kernels[k, 9]
         floats[tenant, SINCE_NS], at[tenant] = now, NEVER_NS
-        place = count
-        while place > 0 and domains[order[place - 1], 3] < domains[tenant, 3]:
-            order[place] = order[place - 1]
-            place -= 1
-        order[place] = tenant
+        rank = count
+        while rank > 0 and domains[order[rank - 1], 3] < domains[tenant, 3]:
+            order[rank] = order[rank - 1]
+            rank -= 1
+        order[rank] = tenant
         count += 1
         if sliced and count == 2 and tenant != int(device[ACTIVE]):
             # A tenant that was alone had no turn to end: it gets a full one from now before the new one's turn.
@@ -384,8 +384,8 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
         changed = True
 
     # 8. Leave the state as of now
-    for place in range(count):
-        settle(order[place], now, row, floats, activity)
+    for rank in range(count):
+        settle(order[rank], now, row, floats, activity)
     if busy_since < NEVER_NS:
         activity[row, 0] += now - busy_since
     for tenant in range(tenants):

@@ -46,12 +46,12 @@ GREEN_SMS = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One tenant's part of the GPU."""
+    """A tenant's part of the GPU."""
 
     sms: int
     """SMs it may use."""
     sm_domain: int
-    """Tenants of one domain share its SMs."""
+    """Tenants of a domain share its SMs."""
     domain_sms: int
     """SMs of that domain."""
     memory_bytes: int
@@ -74,7 +74,7 @@ class Layout:
     slicing: Slicing | None = None
     """Time-slicing; None: kernels run side by side."""
     shared_host: bool = False
-    """One thread launches the kernels of all tenants."""
+    """A single thread launches the kernels of all tenants."""
 
 
 def missing(gpu: GpuSpec, mode: str) -> str | None:
@@ -137,7 +137,7 @@ def _own_shares(tenants: Sequence[Tenant]) -> tuple[float | str, ...]:
 
 
 def whole_of(gpu: GpuSpec) -> Part:
-    """The entire GPU as one part."""
+    """The entire GPU as a part."""
     return Part(sms=gpu.sms, sm_domain=0, domain_sms=gpu.sms, memory_bytes=gpu.memory_bytes)
 
 
@@ -260,7 +260,7 @@ def _best_cut(gpu: GpuSpec, tenants: Sequence[Tenant], needs: Mapping[str, int])
 
 
 def can_stand(gpu: GpuSpec, chosen: Sequence[MigProfile]) -> bool:
-    """Whether these instances fit on one GPU together."""
+    """Whether these instances fit on a GPU together."""
     assert gpu.mig is not None
     return (
         sum(profile.compute_slices for profile in chosen) <= gpu.mig.compute_slices
@@ -292,15 +292,15 @@ def candidates(gpu: GpuSpec, mode: str, tenants: Sequence[Tenant], needs: Mappin
 
 
 def mps_caps(tenants: Sequence[Tenant]) -> tuple[Sharing, ...]:
-    """MPS caps: equal ones, and ones that favour one tenant."""
+    """MPS caps: equal, and favouring each tenant in turn."""
     kinds = [tenant.of for tenant in tenants]
     if len(tenants) == 2:
         tried: Sequence[tuple[float, ...]] = PAIR_CAPS
     else:
-        places = range(len(tenants))
+        numbers = range(len(tenants))
         rest = round(FAVOURED / (len(tenants) - 1), 1)
         even = (round(100 / len(tenants), 1),) * len(tenants)
-        tried = (even, *(tuple(FAVOURED if place == favoured else rest for place in places) for favoured in places))
+        tried = (even, *(tuple(FAVOURED if number == favoured else rest for number in numbers) for favoured in numbers))
     once = {_told_apart(kinds, shares): shares for shares in reversed(tried)}
     return tuple(Sharing(mode="mps", shares=shares) for shares in reversed(once.values()))
 
@@ -317,15 +317,15 @@ def _cuts(gpu: GpuSpec, tenants: Sequence[Tenant], needs: Mapping[str, int]) -> 
     ]
     largest = [cut for cut in fitting if not any(_larger(other, cut, sizes) for other in fitting)]
     kinds = [tenant.of for tenant in tenants]
-    wanted = [needs.get(tenant.name, 0) for tenant in tenants]
+    memory = [needs.get(tenant.name, 0) for tenant in tenants]
     room = {name: instance_bytes(profile) for name, profile in profiles.items()}
-    found = {
+    assignments = {
         _told_apart(kinds, given): given
         for cut in largest
         for given in _assigned(cut)
-        if all(need <= room[name] for need, name in zip(wanted, given, strict=True))
+        if all(need <= room[name] for need, name in zip(memory, given, strict=True))
     }
-    return sorted(found.values(), key=lambda cut: _unevenness([sizes[name][0] for name in cut]))[:MOST_CUTS]
+    return sorted(assignments.values(), key=lambda cut: _unevenness([sizes[name][0] for name in cut]))[:MOST_CUTS]
 
 
 def _unevenness(sms: Sequence[int]) -> int:
@@ -337,7 +337,7 @@ def _assigned(cut: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def _larger(cut: tuple[str, ...], other: tuple[str, ...], sizes: Mapping[str, tuple[int, int]]) -> bool:
-    """Whether each instance, from the smallest, is at least as large, and one is larger."""
+    """Whether each instance, from the smallest, is at least as large, and any is larger."""
     pairs = [(sizes[mine], sizes[theirs]) for mine, theirs in zip(cut, other, strict=True)]
     at_least = all(mine[0] >= theirs[0] and mine[1] >= theirs[1] for mine, theirs in pairs)
     return at_least and any(mine != theirs for mine, theirs in pairs)

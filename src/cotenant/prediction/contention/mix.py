@@ -42,7 +42,7 @@ class MixTenant:
     trace: Trace
     part: Part
     rate_rps: float = 0.0
-    """Requests per second; 0: the next one follows at once."""
+    """Requests per second; 0: the next follows at once."""
     cv: float = 1.0
     """Variation of the gaps between requests."""
     priority: int = 0
@@ -61,7 +61,7 @@ def stretches(
     Args:
         tenants: The mix.
         slicing: Time-slicing; None: kernels run side by side.
-        shared_host: One thread launches the kernels of all tenants.
+        shared_host: A single thread launches the kernels of all tenants.
         seed: Seed of arrivals and host times.
     """
     alone = [tenant.trace.alone_ns() for tenant in tenants]
@@ -77,8 +77,8 @@ def stretches(
         deadline_ns = 3 * window_ns
     several = len(tenants) > 1
     due = [
-        _due(tenant, seed + place, window_ns / 1e9) if tenant.rate_rps > 0 else None
-        for place, tenant in enumerate(tenants)
+        _due(tenant, seed + number, window_ns / 1e9) if tenant.rate_rps > 0 else None
+        for number, tenant in enumerate(tenants)
     ]
     steps = [
         None if tenant.engine is None or times is None else tenant.engine(window_ns, times)
@@ -106,13 +106,13 @@ def stretches(
         host_spread=HOST_SPREAD,
         seed=seed,
     )
-    found = []
+    factors = []
     for times, engine, requests, time in zip(due, steps, outcome.requests, alone, strict=True):
         behind = requests.done.size < KEEPS_UP * (2 if times is None else times.size) or requests.done.size == 0
-        first = 0 if requests.done.size < 4 else 1  # the first one may find the device empty
+        first = 0 if requests.done.size < 4 else 1  # the first may find the device empty
         lasts = (requests.done - requests.started)[first:] / time if engine is None else engine.stretch()
-        found.append(np.array([np.inf]) if behind else lasts)
-    return found
+        factors.append(np.array([np.inf]) if behind else lasts)
+    return factors
 
 
 def _reserved(engine: Steps) -> Trace:
@@ -120,9 +120,9 @@ def _reserved(engine: Steps) -> Trace:
     return plain_trace(kernels=engine.most_kernels, device_ns=float(engine.most_kernels))
 
 
-def mean_slowdowns(found: Sequence[Floats]) -> list[float]:
+def mean_slowdowns(factors: Sequence[Floats]) -> list[float]:
     """Means of the stretches; at least 1."""
-    return [max(float(np.mean(slowdowns)), 1.0) for slowdowns in found]
+    return [max(float(np.mean(slowdowns)), 1.0) for slowdowns in factors]
 
 
 def _due(tenant: MixTenant, seed: int, seconds: float) -> Ints:

@@ -13,12 +13,9 @@ No kernel runs faster than alone, and an additional kernel never leaves any othe
 
 from typing import Any
 
-import numpy as np
-
 from cotenant.extras import compiled
 from cotenant.prediction.contention.state import (
     BLOCK,
-    COLUMNS,
     DRAM,
     DRAM_DOMAIN,
     FREE,
@@ -45,20 +42,20 @@ def fill_rates(  # noqa: C901, PLR0912, PLR0915 - in one piece: passing arrays o
         floats: State by tenant: reads what its kernel wants, writes the speed that it is to have unless all are full.
     """
     sms, bandwidth = 0.0, 0.0
-    for place in range(count):
-        tenant = order[place]
+    for rank in range(count):
+        tenant = order[rank]
         floats[tenant, FRESH] = -1.0
         sms += floats[tenant, OCCUPANCY]
         bandwidth += floats[tenant, DRAM]
     crowded = count > 1 and (sms > 1.0 or bandwidth > 1.0)  # if they fit over all domains, they fit within each
-    for place in range(count if crowded else 0):
-        floats[int(floats[order[place], SM_DOMAIN]), FREE] = 1.0
-    # SMs: one priority at a time (they are sorted), in each domain by weight
-    wanted = 0.0
-    for place in range(count if crowded else 0):
-        if floats[order[place], FRESH] < 0.0:
-            domain, priority = floats[order[place], SM_DOMAIN], floats[order[place], PRIORITY]
-            room, open_, claims, end = floats[int(domain), FREE], 0, 0.0, place
+    for rank in range(count if crowded else 0):
+        floats[int(floats[order[rank], SM_DOMAIN]), FREE] = 1.0
+    # SMs: by priority (they are sorted), in each domain by weight
+    bandwidth_wanted = 0.0
+    for rank in range(count if crowded else 0):
+        if floats[order[rank], FRESH] < 0.0:
+            domain, priority = floats[order[rank], SM_DOMAIN], floats[order[rank], PRIORITY]
+            room, open_, claims, end = floats[int(domain), FREE], 0, 0.0, rank
             while end < count and floats[order[end], PRIORITY] == priority:
                 if floats[order[end], SM_DOMAIN] == domain:
                     open_ += 1
@@ -66,7 +63,7 @@ def fill_rates(  # noqa: C901, PLR0912, PLR0915 - in one piece: passing arrays o
                 end += 1
             while open_ > 0:
                 part, settled, met = max(room, 0.0) / claims, 0, 0.0
-                for other in range(place, end):
+                for other in range(rank, end):
                     tenant = order[other]
                     if (
                         floats[tenant, SM_DOMAIN] == domain
@@ -80,20 +77,20 @@ def fill_rates(  # noqa: C901, PLR0912, PLR0915 - in one piece: passing arrays o
                 open_ -= settled
                 claims -= met
                 if settled == 0:
-                    for other in range(place, end):
+                    for other in range(rank, end):
                         tenant = order[other]
                         if floats[tenant, SM_DOMAIN] == domain and floats[tenant, FRESH] < 0.0:
                             floats[tenant, FRESH] = part * floats[tenant, WEIGHT] / floats[tenant, OCCUPANCY]
                     room, open_ = 0.0, 0
             floats[int(domain), FREE] = max(room, 0.0)
-        wanted += floats[order[place], FRESH] * floats[order[place], DRAM]
+        bandwidth_wanted += floats[order[rank], FRESH] * floats[order[rank], DRAM]
     # DRAM: kernels that use more than an even part of a domain's bandwidth are slowed down
-    for place in range(count if wanted > 1.0 else 0):
-        domain = floats[order[place], DRAM_DOMAIN]
+    for rank in range(count if bandwidth_wanted > 1.0 else 0):
+        domain = floats[order[rank], DRAM_DOMAIN]
         seen, total, members = False, 0.0, 0
         for other in range(count):
             if floats[order[other], DRAM_DOMAIN] == domain:
-                seen = seen or other < place
+                seen = seen or other < rank
                 total += floats[order[other], FRESH] * floats[order[other], DRAM]
                 members += 1
         if seen or total <= 1.0:
@@ -117,36 +114,18 @@ def fill_rates(  # noqa: C901, PLR0912, PLR0915 - in one piece: passing arrays o
     return crowded
 
 
-def rates(
-    occupancy: Floats,
-    dram: Floats,
-    *,
-    weight: Floats | None = None,
-    sm_domain: Ints | None = None,
-    dram_domain: Ints | None = None,
-) -> Floats:
-    """Speeds of resident kernels of one priority. For documentation and tests."""
-    state = np.zeros((occupancy.size, COLUMNS))
-    state[:, OCCUPANCY], state[:, DRAM] = occupancy, dram
-    state[:, WEIGHT] = 1.0 if weight is None else weight
-    state[:, SM_DOMAIN] = 0 if sm_domain is None else sm_domain
-    state[:, DRAM_DOMAIN] = 0 if dram_domain is None else dram_domain
-    crowded = fill_rates(occupancy.size, np.arange(occupancy.size), state)
-    return np.asarray(state[:, FRESH]) if crowded else np.ones(occupancy.size)
-
-
 @compiled(inline=True)
 def drain_ns(  # noqa: PLR0917 - compiled code takes its arguments by position
-    tenant: int, wanted: float, count: int, order: Ints, floats: Floats, waits: float
+    tenant: int, occupancy: float, count: int, order: Ints, floats: Floats, waits: float
 ) -> Any:
     """Wait of a kernel until thread blocks of other tenants have ended and freed SMs, whatever its priority."""
     held, longest = 0.0, 0.0
-    for place in range(count):
-        other = order[place]
+    for rank in range(count):
+        other = order[rank]
         if other != tenant and floats[other, SM_DOMAIN] == floats[tenant, SM_DOMAIN]:
             held += max(floats[other, SPEED], 0.0) * floats[other, HOLDS]
             longest = max(longest, floats[other, BLOCK])
-    if held + wanted <= 1.0 or longest <= 0.0 or wanted <= 0.0:
+    if held + occupancy <= 1.0 or longest <= 0.0 or occupancy <= 0.0:
         return 0.0
-    missing = (held + wanted - 1.0) / wanted
+    missing = (held + occupancy - 1.0) / occupancy
     return longest * min(missing, 1.0) * waits

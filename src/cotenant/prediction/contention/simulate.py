@@ -67,7 +67,7 @@ class Player:
     """Share of the device of its SM domain, for activity."""
     dram_part: float = 1.0
     shared_host: bool = False
-    """One host thread launches for all tenants with this flag."""
+    """A single host thread launches for all tenants with this flag."""
     priority: int = 0
     first_output: int = -1
     """Index of the kernel that completes the first output; -1 if that is the end."""
@@ -77,7 +77,7 @@ class Player:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """One tenant's requests in order, nanoseconds from the start."""
+    """A tenant's requests in order, nanoseconds from the start."""
 
     intended: Floats
     started: Floats
@@ -135,7 +135,7 @@ def simulate(
         seed=seed, period_ns=period_ns, record=record,
     )  # fmt: skip
     if slicing is None and _apart(players):
-        # Events of one never concern another, and an event costs the time of a look at every tenant.
+        # Events of a group never concern another, and an event costs the time of a look at every tenant.
         return _together([run([player], first=index) for index, player in enumerate(players)])
     return run(players)
 
@@ -148,7 +148,7 @@ def _apart(players: Sequence[Player]) -> bool:
 
 
 def _together(outcomes: Sequence[Outcome]) -> Outcome:
-    """One outcome of players that were simulated apart."""
+    """Join the outcomes of players that were simulated apart."""
     activity = np.zeros((max(len(outcome.activity) for outcome in outcomes), len(engine.ACTIVITIES)))
     idle = np.ones(len(activity))
     for outcome in outcomes:
@@ -248,7 +248,7 @@ def _first_due(player: Player) -> float:
 def _begin_step(
     steps: Steps, where: tuple[int, int, float], tables: tuple[np.ndarray, ...], ints: Ints, floats: Floats
 ) -> None:
-    """Put the kernels of a tenant's next step, at its first row, in place of its last one's."""
+    """Put the kernels of a tenant's next step, at its first row, in place of those of its last step."""
     tenant, begin, now_ns = where
     trace, start_ns = steps.begin(now_ns)
     if trace is not None:

@@ -14,9 +14,9 @@ from cotenant.prediction.kernels.columns import Floats, Ints
 IDLE, LAUNCHING, RESIDENT, CLOSING = 0, 1, 2, 3
 """State of a tenant: waiting for a request, for a launch by the host, on the device, for the host to finish."""
 
-# Columns of the table of integers, one row per tenant
+# Columns of the table of integers, a row per tenant
 STATE, KERNEL, NUMBER, FINISHED, DRAINED = range(5)
-# Columns of the table of floats, one row per tenant: its request, ...
+# Columns of the table of floats, a row per tenant: its request, ...
 NEXT_NS, LEFT_NS, INTENDED_NS, STARTED_NS, HOST_NS, DEVICE_NS, FIRST_NS, STRETCH, WORK_NS, TOTAL_NS = range(10)
 # ... its kernel on the device: what was left when activity was last recorded, the speed it has had since then, the one
 # that it is to have from now on, ...

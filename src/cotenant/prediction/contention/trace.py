@@ -20,7 +20,7 @@ _SHORTEST_NS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One request; every array has one entry per kernel.
+    """A request; every array has an entry per kernel.
 
     Times are those of a tenant alone on its part of the device. Shares are relative to that part, averaged over the
     kernel at full speed.
@@ -38,7 +38,7 @@ class Trace:
     slot: Ints
     """Its stage; non-decreasing."""
     block_ns: Floats
-    """How long one of its thread blocks occupies its SM."""
+    """How long each of its thread blocks occupies its SM."""
     holds: Floats
     """Share of the SMs' room for thread blocks that it fills."""
     waited: Floats
@@ -70,7 +70,7 @@ class Trace:
     def alone_ns(self, kernels: int | None = None) -> float:
         """Time of a request alone on its part, as the engine would find it; or until this many kernels are done.
 
-        A kernel starts once it is launched and the one before it is done, so the latest of all kernels counts.
+        A kernel starts once it is launched and its predecessor is done, so the latest of all kernels counts.
         """
         duration, waited = self.duration_ns[:kernels], self.waited[:kernels] * self.duration_ns[:kernels]
         launched = np.cumsum(self.launch_ns[:kernels]) + np.cumsum(waited) - waited
@@ -84,7 +84,7 @@ class Trace:
         return replace(self, duration_ns=self.duration_ns * factor, block_ns=self.block_ns * factor)
 
     def towards(self, other: "Trace", weight: float) -> "Trace":
-        """Interpolate between the clocks of two traces: ``weight`` 0 is this one, 1 the other."""
+        """Interpolate between the clocks of two traces: ``weight`` 0 is this trace, 1 the other."""
         blended = {
             name: getattr(self, name) * (1 - weight) + getattr(other, name) * weight
             for name in ("duration_ns", "occupancy", "dram", "tensor", "block_ns")
@@ -134,7 +134,7 @@ def trace_of(
         domain_sms: SMs of its domain.
         bytes_per_ns: DRAM bandwidth of its domain.
         launch_ns: Host time of each kernel's launches.
-        slot: Stage of each kernel; default: one stage.
+        slot: Stage of each kernel; default: a single stage.
         before_us: Host time of a request before its first launch.
         after_us: Host time of a request after its last kernel.
     """

@@ -98,7 +98,7 @@ def serve(
     in_flight: int = 1,
     delay_ns: float = 0.0,
 ) -> EngineRecord:
-    """Serve requests one step after another.
+    """Serve requests step by step.
 
     Args:
         batching: The engine's sequences.

@@ -49,7 +49,7 @@ class EngineSettings:
 
 @dataclass(slots=True)
 class BatchingState:
-    """The sequences of one engine, as arrays for compiled code."""
+    """The sequences of an engine, as arrays for compiled code."""
 
     requests: Ints
     """Requests x columns."""
@@ -92,7 +92,7 @@ class BatchingState:
 
 
 class Batching:
-    """The sequences of one engine, step by step."""
+    """The sequences of an engine, step by step."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self.settings = settings
@@ -179,11 +179,11 @@ def next_step(  # noqa: PLR0915, PLR0917 - compiled code takes its arguments by 
     block, budget, preempted = limits[BLOCK], limits[TOKENS], False
     while True:
         left, blocks = limits[TOKENS], 0
-        for place in range(counters[RUNNING]):
-            request = requests[running[place]]
+        for slot in range(counters[RUNNING]):
+            request = requests[running[slot]]
             chunk = min(request[KNOWN] - request[COMPUTED], left)
             left -= chunk
-            taken[place] = chunk
+            taken[slot] = chunk
             blocks += max((request[COMPUTED] + chunk + block - 1) // block - request[SHARED] - request[HELD], 0)
         if blocks <= counters[FREE]:
             break
@@ -196,9 +196,9 @@ def next_step(  # noqa: PLR0915, PLR0917 - compiled code takes its arguments by 
         counters[HEAD] = (counters[HEAD] - 1) % waiting.size
         waiting[counters[HEAD]] = last
         counters[QUEUED] += 1
-    for place in range(counters[RUNNING]):
-        request = requests[running[place]]
-        more = max((request[COMPUTED] + taken[place] + block - 1) // block - request[SHARED] - request[HELD], 0)
+    for slot in range(counters[RUNNING]):
+        request = requests[running[slot]]
+        more = max((request[COMPUTED] + taken[slot] + block - 1) // block - request[SHARED] - request[HELD], 0)
         request[HELD] += more
         counters[FREE] -= more
     budget = left
@@ -220,15 +220,15 @@ def next_step(  # noqa: PLR0915, PLR0917 - compiled code takes its arguments by 
         running[counters[RUNNING]], taken[counters[RUNNING]] = number, chunk
         counters[RUNNING] += 1
     decoding, prompts, total = 0, 0, 0.0
-    for place in range(counters[RUNNING]):
-        if taken[place] == 0:
+    for slot in range(counters[RUNNING]):
+        if taken[slot] == 0:
             continue
-        request = requests[running[place]]
+        request = requests[running[slot]]
         if request[COMPUTED] >= request[PROMPT]:
             decoding += 1
             total += request[COMPUTED] + 1
         else:
-            queries[prompts], contexts[prompts] = taken[place], request[COMPUTED]
+            queries[prompts], contexts[prompts] = taken[slot], request[COMPUTED]
             prompts += 1
     return (decoding if decoding or prompts else NO_STEP), total, prompts
 
@@ -239,10 +239,10 @@ def end_step(  # noqa: PLR0917 - compiled code takes its arguments by position
 ) -> tuple[int, int]:
     """Fill in the requests that got a token and those that are done; returns how many."""
     tokens, over, left = 0, 0, 0
-    for place in range(counters[RUNNING]):
-        number = running[place]
+    for slot in range(counters[RUNNING]):
+        number = running[slot]
         request = requests[number]
-        request[COMPUTED] += taken[place]
+        request[COMPUTED] += taken[slot]
         if request[COMPUTED] == request[KNOWN]:
             request[KNOWN] += 1
             sampled[tokens] = number

@@ -13,7 +13,7 @@ from cotenant.prediction.gpu import GpuSpec
 
 @dataclass(frozen=True, slots=True)
 class EngineProfile:
-    """One version of an engine."""
+    """A version of an engine."""
 
     name: str
     version: str

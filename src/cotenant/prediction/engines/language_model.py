@@ -66,7 +66,7 @@ class LanguageModel:
 
     @property
     def cached_bytes(self) -> float:
-        """Keys and values of one token in half precision, all layers."""
+        """Keys and values of a token in half precision, all layers."""
         return 2.0 * self.layers * self.heads.cached * self.heads.width * self.heads.bytes_per_value
 
     @property
@@ -130,7 +130,7 @@ def language_model(name: str, config: Mapping[str, Any]) -> LanguageModel:
 
 
 def _plain_mlp(config: Mapping[str, Any]) -> bool:
-    """Phi-2's MLP has no gate; its configuration is the only one with a partial rotation and no key heads."""
+    """Phi-2's MLP has no gate; no other configuration has a partial rotation and no key heads."""
     return "num_key_value_heads" not in config and config.get("rms_norm_eps") is None and "n_embd" not in config
 
 
@@ -153,7 +153,7 @@ def _attention(
 def _latent(
     config: Mapping[str, Any], width: int, heads: int
 ) -> tuple[tuple[Product, ...], tuple[Product, ...], Heads]:
-    """Keys and values are one compressed vector per token, which all heads share."""
+    """Keys and values are a compressed vector per token, which all heads share."""
     rank, rotated = int(config["kv_lora_rank"]), int(config["qk_rope_head_dim"])
     query = heads * (int(config["qk_nope_head_dim"]) + rotated)
     narrow = config.get("q_lora_rank")
@@ -168,7 +168,7 @@ def _latent(
         Product("values", heads * value, rank),
         Product("output", width, heads * value, by_rows=True),
     )
-    # One vector serves as key and value: half the bytes of two.
+    # The vector serves as key and value: half the bytes of two.
     return before, after, Heads(heads, 1, rank + rotated, bytes_per_value=1.0)
 
 

@@ -1,4 +1,4 @@
-"""Engines on one GPU: which workloads they serve, the memory they need, and the tenant they become."""
+"""Engines on a GPU: which workloads they serve, the memory they need, and the tenant they become."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ class EngineLoad:
 
 
 class Engines:
-    """Engines on one GPU; times of steps are kept."""
+    """Engines on a GPU; times of steps are kept."""
 
     def __init__(self, gpu: GpuSpec, dimensions: Callable[[str], Mapping[str, Any] | None]) -> None:
         self._gpu, self._dimensions = gpu, dimensions
@@ -54,13 +54,13 @@ class Engines:
         return possible and self._model(spec) is not None
 
     def least_bytes(self, spec: WorkloadSpec) -> int:
-        """Weights, activations of a step and the cache of one request."""
+        """Weights, activations of a step and the cache of a request."""
         model, profile, part = self._known(spec), _profile(spec), self._part(spec)
         needed = engine_bytes(model, part, profile, most_tokens=profile.limits(self._gpu)[1])
         return int(needed + self.sequence_bytes(spec))
 
     def sequence_bytes(self, spec: WorkloadSpec) -> float:
-        """Cache of one request.
+        """Cache of a request.
 
         Raises:
             DoesNotFit: The request is longer than the model's context.
@@ -212,18 +212,18 @@ def _lengths(spec: WorkloadSpec) -> tuple[int, int]:
     return spec.seq or _DEFAULT_PROMPT, spec.tokens or DEFAULT_TOKENS
 
 
-# Memory of an engine: weights, activations of one step, and the cache in what is left
+# Memory of an engine: weights, activations of a step, and the cache in what is left
 
 _GIB = 2**30
 
 
 def weight_bytes(model: LanguageModel, part: EnginePart) -> float:
-    """Weights on one GPU; embeddings and the language head keep half precision."""
+    """Weights on each GPU; embeddings and the language head keep half precision."""
     return (model.layer_weights * part.weight_bytes + model.table_weights * HALF_BYTES) / part.gpus
 
 
 def activation_bytes(model: LanguageModel, part: EnginePart, most_tokens: int) -> float:
-    """Activations of one step, whatever the contexts: a layer's input, its widest product and that one's result."""
+    """Activations of a step, whatever the contexts: a layer's input, its widest product and its result."""
     products = (*model.before, *model.after, *model.mlp, *model.dense_mlp)
     widest = max((product.outer + product.inner for product in products), default=model.width)
     assigned = model.mixture.active * (model.mixture.inner * 3 + model.width) if model.mixture else 0
@@ -231,7 +231,7 @@ def activation_bytes(model: LanguageModel, part: EnginePart, most_tokens: int) -
 
 
 def token_bytes(model: LanguageModel, part: EnginePart) -> float:
-    """Keys and values of one token on one GPU."""
+    """Keys and values of a token on each GPU."""
     shared = max(1.0, model.heads.cached / part.gpus) / model.heads.cached
     return model.cached_bytes * shared * part.cached_bytes / HALF_BYTES
 

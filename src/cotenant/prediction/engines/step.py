@@ -1,4 +1,4 @@
-"""One step of an engine on a part of a GPU: its kernels, and their time alone.
+"""A step of an engine on a part of a GPU: its kernels, and their time alone.
 
 The products of a step depend on its number of tokens alone, and are tabulated once. Attention depends on every
 sequence's context, and is computed for each step.
@@ -35,7 +35,7 @@ _BITS: dict[Quantised, float] = {"fp8": 8.0, "int8": 8.0, "int4": 4.5}
 
 @dataclass(frozen=True, slots=True)
 class StepShape:
-    """The work of one step."""
+    """The work of a step."""
 
     decoding: int = 0
     """Sequences that generate one token each."""
@@ -98,7 +98,7 @@ def token_grid(most: int, graph_tokens: int) -> Ints:
 
 
 class StepTimes:
-    """Times of steps of one model on one part of a GPU."""
+    """Times of a model's steps on a part of a GPU."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class StepTimes:
         return float(layers + ends + attention * self.model.layers)
 
     def row(self, tokens: float, *, graphs: bool) -> tuple[int, int, float]:
-        """The rows of the table around a number of tokens, and the weight of the upper one."""
+        """The rows of the table around a number of tokens, and the weight of the upper row."""
         grid = self.grid
         upper = int(np.searchsorted(grid, tokens))
         if upper >= grid.size:
@@ -166,7 +166,7 @@ class StepTimes:
         return upper - 1, upper, float((tokens - grid[upper - 1]) / (grid[upper] - grid[upper - 1]))
 
     def attended(self, step: StepShape) -> list[Attended]:
-        """Launches of attention of one layer: of prompts, of decoding; an average over layers with a window."""
+        """Launches of attention of a layer: of prompts, of decoding; an average over layers with a window."""
         launched = []
         if step.queries:
             queries, contexts = np.array(step.queries), np.array(step.contexts)
@@ -248,7 +248,7 @@ class StepTable:
     queries: Floats
     before: Floats
     prompts_ns: Floats
-    """Attention of one prompt, all layers, without its floor: tokens x tokens computed before."""
+    """Attention of a prompt, all layers, without its floor: tokens x tokens computed before."""
     prompt_floor_ns: float
 
 

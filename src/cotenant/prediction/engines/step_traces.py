@@ -28,7 +28,7 @@ class _Groups:
 
 
 class StepTraces:
-    """Steps of one model on one part of a GPU as traces."""
+    """A model's steps on a part of a GPU as traces."""
 
     def __init__(self, times: StepTimes, *, domain_sms: int, slower: float = 1.0) -> None:
         self.times, self._domain_sms, self._slower = times, domain_sms, slower
@@ -68,7 +68,7 @@ class StepTraces:
         ends = _at(self._ends, self.times.row(step.sequences, graphs=False))
         kernels = {name: np.concatenate([*values, ends[name]]) for name, values in columns.items()}
         size = kernels["duration_ns"].size
-        # Kernels that were merged were launched one by one.
+        # Merged kernels were launched separately.
         launches = launch_ns * self.times.kernels / size
         return Trace(
             duration_ns=kernels["duration_ns"] * self._slower,
@@ -128,7 +128,7 @@ class StepTraces:
         }
 
 
-def _at(groups: _Groups, place: tuple[int, int, float]) -> dict[str, Floats]:
-    lower, upper, weight = place
+def _at(groups: _Groups, between: tuple[int, int, float]) -> dict[str, Floats]:
+    lower, upper, weight = between
     duration = groups.duration_ns[lower] * (1 - weight) + groups.duration_ns[upper] * weight
     return {"duration_ns": duration, **{name: values[upper] for name, values in groups.merged.items()}}

@@ -44,7 +44,7 @@ class EngineQueue:
     prompt: int
     output: int
     slower: float = 1.0
-    """Time of kernels on this die over a typical one's."""
+    """Time of kernels on this die over a typical die's."""
     least_ns: float = 0.0
     """Time in which the host launches a step's kernels, without captured graphs."""
 
@@ -56,8 +56,8 @@ class EngineQueue:
 
     def requests(self, together: float, steps: int = STEPS) -> int:
         """Of a replication, if as many steps are taken in all and this many requests usually run together."""
-        wanted = steps / REPLICATIONS / self.output * max(together, 1.0)
-        return int(np.clip(wanted, max(FEWEST_REQUESTS, 10 * together), MOST_REQUESTS))
+        needed = steps / REPLICATIONS / self.output * max(together, 1.0)
+        return int(np.clip(needed, max(FEWEST_REQUESTS, 10 * together), MOST_REQUESTS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def engine_times(
         each = (last[done] - first[done]) / max(engine.output - 1, 1)
         replications.append(((first[done] - due[done]) / 1e9, each / 1e9, (last[done] - due[done]) / 1e9))
     ttft, tpot, latency = (
-        Replications(tuple(replication[place] for replication in replications)) for place in range(3)
+        Replications(tuple(replication[column] for replication in replications)) for column in range(3)
     )
     return EngineTimes(ttft, tpot, latency, _facts(engine, facts, len(replications)))
 
@@ -172,7 +172,7 @@ def _facts(engine: EngineQueue, sums: Floats, replications: int) -> dict[str, fl
 
 @compiled(numpy_errors=False)
 def _between(grid: Floats, value: float) -> tuple[int, float]:
-    """The grid's point below, and the weight of the next one."""
+    """The grid's point below, and the weight of the next."""
     if value >= grid[-1]:
         return grid.size - 2, 1.0
     upper = max(int(np.searchsorted(grid, value)), 1)
@@ -227,9 +227,9 @@ def _serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - compiled code takes its a
             attention = _on_both(sequences, mean_contexts, decoding_ns, float(decoding), total / decoding)
         if prompts:
             attention += floor_ns
-            for place in range(prompts):
-                attention += _on_both(lengths, before, prompts_ns, queries[place], contexts[place])
-                count += int(queries[place])
+            for number in range(prompts):
+                attention += _on_both(lengths, before, prompts_ns, queries[number], contexts[number])
+                count += int(queries[number])
         if count <= captured:
             layers = layers_ns[np.searchsorted(tokens, float(count))]
         else:
@@ -248,11 +248,11 @@ def _serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - compiled code takes its a
         facts[_MOST_CACHED] = max(facts[_MOST_CACHED], cached)
         given, over = end_step(requests, running, taken, counters, sampled, done)
         facts[_TOKENS] += given
-        for place in range(given):
-            if first[sampled[place]] == 0.0:
-                first[sampled[place]] = now
-        for place in range(over):
-            last[done[place]] = now
+        for number in range(given):
+            if first[sampled[number]] == 0.0:
+                first[sampled[number]] = now
+        for number in range(over):
+            last[done[number]] = now
             if in_flight and came < due.size:
                 due[came] = now
                 queue(requests, waiting, counters, prompt, output)
@@ -264,7 +264,7 @@ def _serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - compiled code takes its a
 # --- An engine's times by load: simulated at a few loads on first use, interpolated between them
 #
 # If every step takes `s` times as long beside neighbours, `r` requests per second are to the engine what `s r` were
-# alone, and all times are `s` times as long. So one table over the rate serves for thousands of mixes.
+# alone, and all times are `s` times as long. So a single table over the rate serves for thousands of mixes.
 
 LOADS = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.87, 0.93, 0.97)
 """Shares of the most that the engine keeps up with."""
@@ -280,7 +280,7 @@ Arrivals = Callable[[float, int, float], Floats]
 
 @dataclass(slots=True)
 class EngineLoads:
-    """One engine on one part of a device."""
+    """An engine on a part of a device."""
 
     engine: EngineQueue
     arrivals: Arrivals
@@ -307,7 +307,7 @@ class EngineLoads:
         return self._idle
 
     def times(self, number: int) -> EngineTimes:
-        """Simulated at one of `LOADS`."""
+        """Simulated at each of `LOADS`."""
         if number not in self._times:
             rate = self.capacity_rps * LOADS[number]
             together = self.engine.settings.max_sequences * LOADS[number] ** 2

@@ -25,7 +25,7 @@ _MOST_WORK = 2e11
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Measured slowdowns, one per victim of each measured mix."""
+    """Measured slowdowns, a row per victim of each measured mix."""
 
     rows: Ints
     """The victim first, then its neighbours."""
@@ -34,7 +34,7 @@ class Evidence:
     variance: Floats
     """Variance of that mean, from the blocks; 0 if unknown."""
     cell: Ints
-    """Rows with the same number were measured together: one mix, every victim."""
+    """Rows with the same number were measured together: every victim of a mix."""
     blocks: Ints
     """Number of blocks."""
     half: Floats
@@ -128,7 +128,7 @@ class Correction:
     def variance_of_pairs(self, rows: Ints) -> Floats:
         """The same without the errors that pairs of a group don't show.
 
-        Pairs of one group are assumed to be fully correlated, which is conservative.
+        Pairs of a group are assumed to be fully correlated, which is conservative.
         """
         table = self.pair_variances
         if rows.shape[1] == 2:
@@ -181,7 +181,7 @@ class Correction:
         """Predict each row of the evidence without the rows of its group.
 
         Args:
-            groups: One number per row; rows with the same number are left out together.
+            groups: A number per row; rows with the same number are left out together.
 
         Returns:
             Errors of the logarithms (measured - predicted) and their expected standard deviations.
@@ -193,7 +193,7 @@ class Correction:
         return errors, deviations
 
     def without(self, mine: Ints) -> tuple[Floats, Floats]:
-        """The same for one group of rows, given by position."""
+        """The same for a group of rows, given by position."""
         block = np.linalg.inv(self._inverse[np.ix_(mine, mine)])
         return block @ self._alpha[mine], np.sqrt(np.maximum(np.diag(block), 0.0))
 

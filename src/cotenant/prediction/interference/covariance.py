@@ -44,7 +44,7 @@ class Atoms(NamedTuple):
     neighbour: Ints
     prior: Floats
     gather: sparse.csr_matrix | None
-    """Rows x pairs; None if each row is one pair."""
+    """Rows x pairs; None if each row is a pair."""
     size: Floats
     """By row, see `group_size`."""
 
@@ -55,9 +55,9 @@ def atoms_of(setting: Setting, rows: Ints) -> Atoms:
     if rows.shape[1] == 2:
         return Atoms(rows[:, 0], rows[:, 1], setting.pair_prior[rows[:, 0], rows[:, 1]], None, size)
     weights = setting.weights(rows)
-    row, place = np.nonzero(weights)
-    victim, neighbour = rows[row, 0], rows[row, place + 1]
-    gather = sparse.csr_matrix((weights[row, place], (row, np.arange(row.size))), shape=(len(rows), row.size))
+    row, column = np.nonzero(weights)
+    victim, neighbour = rows[row, 0], rows[row, column + 1]
+    gather = sparse.csr_matrix((weights[row, column], (row, np.arange(row.size))), shape=(len(rows), row.size))
     return Atoms(victim, neighbour, setting.pair_prior[victim, neighbour], gather, size)
 
 
@@ -150,7 +150,7 @@ CPU = Variances(
 pairs don't show of groups is from the triples of `predict-truth`, the half-width with each model left out in turn."""
 
 CPU_THREADS = replace(CPU, group_half=0.57)
-"""Tenants that are threads of one process also wait for its interpreter lock."""
+"""Tenants that are threads of the same process also wait for its interpreter lock."""
 
 GPU_PRIOR_HALF = 0.44
 """90 % of the slowdowns of Gavel's ResNets on a P100, the worse of its two GPUs, are within e^0.44 of the prior with

@@ -94,7 +94,7 @@ def foreign_table(text: str, name: str) -> ForeignTable:
     problems: list[str] = []
     alone, shared = (_column(columns, word) for word in ("alone", "shared"))
     missing = [word for word in ("tenant", "neighbours", "sharing") if word not in columns]
-    missing += [word for word, found in (("alone", alone), ("shared", shared)) if found is None]
+    missing += [word for word, given in (("alone", alone), ("shared", shared)) if given is None]
     if missing or alone is None or shared is None:
         raise DataError(f"{name} has no column {' and no '.join(missing) or 'names'}.", hint=f"columns are {FORMAT}")
     lines: list[_Line] = []
@@ -217,16 +217,16 @@ def _gathered(lines: Sequence[_Line], used: Mapping[str, float]) -> Gathered:
         for tenant, key in keys.items()
     )
     half = new_source_half()
-    found: dict[tuple[str, tuple[str, ...]], dict[TenantIdentity, Estimate]] = {}
+    by_mix: dict[tuple[str, tuple[str, ...]], dict[TenantIdentity, Estimate]] = {}
     for line in lines:
         if line.slowdown is not None:
             members = tuple(sorted((line.tenant, *line.neighbours)))
             low, high = line.slowdown * math.exp(-half), line.slowdown * math.exp(half)
             estimate = Estimate(line.slowdown, low, high, 0, ELSEWHERE)
-            found.setdefault((line.sharing, members), {})[keys[line.tenant]] = estimate
+            by_mix.setdefault((line.sharing, members), {})[keys[line.tenant]] = estimate
     mixes = tuple(
         MeasuredMix(sharing, tuple(sorted((keys[name] for name in members), key=repr)), tuple(slowdowns.items()))
-        for (sharing, members), slowdowns in found.items()
+        for (sharing, members), slowdowns in by_mix.items()
     )
     return Gathered(solos, mixes, 0)
 

@@ -18,7 +18,7 @@ _LEAST_WEIGHT = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Ranged:
-    """An estimate with its 90 % interval; the ends are missing where nothing validated gives one."""
+    """An estimate with its 90 % interval; the ends are missing where no validation gives them."""
 
     est: float
     lo: float | None
@@ -41,12 +41,12 @@ class Tail:
     """Infinite if the tenant can't keep up."""
     p99_ms: Ranged
     attainment: Ranged | None
-    """Fraction of requests within the objective; None without one."""
+    """Fraction of requests within the objective; None without an objective."""
 
 
 @dataclass(frozen=True, slots=True)
 class TenantForecast:
-    """One tenant of a mix."""
+    """A tenant of a mix."""
 
     tenant: str
     slowdown: Ranged
@@ -72,13 +72,13 @@ class TenantForecast:
 
 @dataclass(frozen=True, slots=True)
 class MixForecast:
-    """One mix under one way to share."""
+    """A mix under a way to share."""
 
     mix: tuple[str, ...]
     sharing: str
     tenants: tuple[TenantForecast, ...]
     memory_bytes: int | None
-    """Total over all tenants, from their solos; None if one is unknown."""
+    """Total over all tenants, from their solos; None if any is unknown."""
     power_w: Ranged | None = None
     """Mean power of the device, simulated; None where its power law is unknown. Not validated."""
 
@@ -105,7 +105,7 @@ class NextMix:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Accuracy for one way to share, on measured mixes left out one at a time."""
+    """Accuracy for a way to share, on measured mixes left out one at a time."""
 
     sharing: str
     measured: int
@@ -121,12 +121,6 @@ class Trust:
     """Whether the mixes suffice to tell whether ours or the typical slowdown is closer."""
     parts: tuple[tuple[str, float], ...] = ()
     """What estimates of pairs rest on, and by how much."""
-
-    @property
-    def no_better(self) -> bool:
-        """Whether the typical slowdown predicts as well, as far as the mixes tell."""
-        closer = self.error is not None and self.constant is not None and self.error < self.constant
-        return self.error is not None and not (closer and self.sure)
 
     def sentences(self) -> list[str]:
         """Whether ours or the typical slowdown is closer, and what estimates of pairs rest on."""
@@ -203,7 +197,7 @@ def error_of(
 ) -> ModelErrorRecord | None:
     """The simulation's error for a tenant under a way to share.
 
-    Of one that was not simulated beside others, the widest of those that were; None if none was.
+    For a tenant that was not simulated beside others, the widest of those that were; None if none was.
     """
     if (sharing, key) in errors:
         return errors[sharing, key]

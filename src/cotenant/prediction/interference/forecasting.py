@@ -111,7 +111,7 @@ def _possible(asked: Asked, groups: Sequence[tuple[str, ...]], sharing: str) -> 
 
 
 def predictor_for(asked: Asked, sharing: str) -> Predictor:
-    """Prior and evidence of one way to share."""
+    """Prior and evidence of a way to share."""
     setting = setting_of([key.workload for key in asked.keys], asked.features, asked.priors[sharing])
     evidence = evidence_of([mix for mix in asked.mixes if mix.sharing == sharing], asked.keys)
     return Predictor(setting, evidence, asked.variances[sharing], prior_half=asked.prior_half)
@@ -119,13 +119,13 @@ def predictor_for(asked: Asked, sharing: str) -> Predictor:
 
 def evidence_of(mixes: Sequence[MeasuredMix], keys: Sequence[TenantIdentity]) -> Evidence:
     """Measured mixes as rows with the victim first."""
-    place = {key: number for number, key in enumerate(keys)}
+    numbers = {key: number for number, key in enumerate(keys)}
     rows, logs, variance, cells, blocks, half = [], [], [], [], [], []
     for cell, mix in enumerate(mixes):
         for key, estimate in mix.slowdowns:
             others = list(mix.members)
             others.remove(key)
-            rows.append([place[key], *(place[other] for other in others)])
+            rows.append([numbers[key], *(numbers[other] for other in others)])
             logs.append(math.log(estimate.est))
             wide = math.nan if estimate.lo is None or estimate.hi is None else math.log(estimate.hi / estimate.lo) / 2
             variance.append(0.0 if math.isnan(wide) else (wide / NORMAL) ** 2)
@@ -148,14 +148,14 @@ def _forecasts(
     asked: Asked, predictor: Predictor, groups: Sequence[tuple[str, ...]], sharing: str
 ) -> list[MixForecast]:
     rows = mixes_of([[asked.names.index(name) for name in group] for group in groups])
-    found = predictor.slowdowns(rows)
+    predicted = predictor.slowdowns(rows)
     closed = predictor.setting.prior(rows)
     forecasts = []
     for number, group in enumerate(groups):
-        slowdowns = [_ranged(found, number, place) for place in range(len(group))]
-        bases = [_basis(asked, predictor, found, number, place) for place in range(len(group))]
+        slowdowns = [_ranged(predicted, number, tenant) for tenant in range(len(group))]
+        bases = [_basis(asked, predictor, predicted, number, tenant) for tenant in range(len(group))]
         exact = None
-        if asked.engine is not None and found.basis[number, 0] != MEASURED:
+        if asked.engine is not None and predicted.basis[number, 0] != MEASURED:
             exact = asked.engine(group, sharing, _rates(asked, group))
         if exact is not None:
             # What was learnt from measured mixes corrects the event simulation as it does the closed form.
@@ -163,7 +163,7 @@ def _forecasts(
             figures = [max(figure * factor, 1.0) for figure, factor in zip(exact, learnt, strict=True)]
             slowdowns = [_as_wide(guess, figure) for guess, figure in zip(slowdowns, figures, strict=True)]
             bases = ["simulated" if basis == asked.prior_basis else f"simulated, {basis}" for basis in bases]
-        rests_on_mixes = found.basis[number, 0] != PRIOR_ONLY  # the prior's error is against real GPUs
+        rests_on_mixes = predicted.basis[number, 0] != PRIOR_ONLY  # the prior's error is against real GPUs
         errors = [error_of(asked.errors, sharing, _key(asked, name)) if rests_on_mixes else None for name in group]
         real = [in_reality(slowdown, error) for slowdown, error in zip(slowdowns, errors, strict=True)]
         tails = _tails(asked, predictor.setting, group, real, at_load=exact is not None)
@@ -175,12 +175,12 @@ def _mix(
     asked: Asked,
     group: tuple[str, ...],
     sharing: str,
-    found: Sequence[tuple[Ranged, ModelErrorRecord | None, Tail | None, str]],
+    predicted: Sequence[tuple[Ranged, ModelErrorRecord | None, Tail | None, str]],
 ) -> MixForecast:
     numbers = [asked.names.index(name) for name in group]
     solo = [float(asked.solo_s[number]) for number in numbers]
     memory = [asked.memory_bytes[number] for number in numbers]
-    power, energies = _drawn(asked, group, [slowdown.est for slowdown, *_ in found])
+    power, energies = _drawn(asked, group, [slowdown.est for slowdown, *_ in predicted])
     return MixForecast(
         mix=group,
         sharing=sharing,
@@ -195,7 +195,9 @@ def _mix(
                 energy_j=energy,
                 in_simulation=None if error is None else slowdown,
             )
-            for name, alone, (slowdown, error, tail, basis), energy in zip(group, solo, found, energies, strict=True)
+            for name, alone, (slowdown, error, tail, basis), energy in zip(
+                group, solo, predicted, energies, strict=True
+            )
         ),
         memory_bytes=None if any(need is None for need in memory) else sum(need for need in memory if need is not None),
         power_w=power,
@@ -222,10 +224,10 @@ def _key(asked: Asked, name: str) -> TenantIdentity:
     return asked.keys[asked.names.index(name)]
 
 
-def _ranged(found: Slowdowns, mix: int, place: int) -> Ranged:
-    ends = (float(found.low[mix, place]), float(found.high[mix, place]))
+def _ranged(predicted: Slowdowns, mix: int, tenant: int) -> Ranged:
+    ends = (float(predicted.low[mix, tenant]), float(predicted.high[mix, tenant]))
     lo, hi = (None if math.isnan(end) else end for end in ends)
-    return Ranged(float(found.estimate[mix, place]), lo, hi)
+    return Ranged(float(predicted.estimate[mix, tenant]), lo, hi)
 
 
 def _as_wide(guess: Ranged, exact: float) -> Ranged:
@@ -240,17 +242,17 @@ def _as_wide(guess: Ranged, exact: float) -> Ranged:
 
 def _rates(asked: Asked, group: tuple[str, ...]) -> dict[str, Load]:
     """Arrivals of the tenants that have any, at known rates."""
-    found = {}
+    rates = {}
     for name in group:
         load = _resolved(asked.loads.get(name), float(asked.solo_s[asked.names.index(name)]))
         if load is not None:
-            found[name] = load
-    return found
+            rates[name] = load
+    return rates
 
 
-def _basis(asked: Asked, predictor: Predictor, found: Slowdowns, mix: int, place: int) -> str:
-    count = int(found.count[mix, place])
-    match int(found.basis[mix, place]):
+def _basis(asked: Asked, predictor: Predictor, predicted: Slowdowns, mix: int, tenant: int) -> str:
+    count = int(predicted.count[mix, tenant])
+    match int(predicted.basis[mix, tenant]):
         case 0 if count == 0:
             return ELSEWHERE
         case 0:
@@ -271,12 +273,14 @@ def _tails(
         return [None] * len(group)
     numbers = [asked.names.index(name) for name in group]
     solo = asked.solo_s[numbers]
-    resolved = [_resolved(load, float(solo[place])) for place, load in enumerate(loads)]
+    resolved = [_resolved(load, float(solo[tenant])) for tenant, load in enumerate(loads)]
     rates = np.array([math.nan if load is None else load.rate_rps or math.nan for load in resolved])
     weights = np.zeros((len(group), len(group)))
-    for place in range(len(group)):
-        others = [other for other in range(len(group)) if other != place]
-        weights[place, others] = setting.weights(np.array([[numbers[place], *(numbers[other] for other in others)]]))[0]
+    for tenant in range(len(group)):
+        others = [other for other in range(len(group)) if other != tenant]
+        weights[tenant, others] = setting.weights(np.array([[numbers[tenant], *(numbers[other] for other in others)]]))[
+            0
+        ]
     cases = [
         [slowdown.est for slowdown in slowdowns],
         [slowdown.est if slowdown.lo is None else slowdown.lo for slowdown in slowdowns],
@@ -287,9 +291,9 @@ def _tails(
         None
         if load is None
         else _tail(
-            load, [float(service[place]) for service in services], asked.objectives.get(name, ()), slowdowns[place]
+            load, [float(service[tenant]) for service in services], asked.objectives.get(name, ()), slowdowns[tenant]
         )
-        for place, (name, load) in enumerate(zip(group, resolved, strict=True))
+        for tenant, (name, load) in enumerate(zip(group, resolved, strict=True))
     ]
 
 
@@ -311,7 +315,7 @@ def _tail(load: Load, services: Sequence[float], objectives: Objectives, slowdow
 
 
 def _queue(load: Load, service_s: float) -> Replications:
-    """One line of requests that all take as long; none that can't keep up."""
+    """A queue of requests that all take as long; None if it can't keep up."""
     assert load.rate_rps is not None
     busy = load.rate_rps * service_s
     if busy >= 1:
@@ -329,18 +333,18 @@ def _resolved(load: Load | None, solo_s: float) -> Load | None:
 
 
 def _trust(predictor: Predictor, sharing: str) -> Trust:
-    found = predictor.typical()
+    typical = predictor.typical()
     parts = tuple(zip(PARTS, map(float, predictor.stack.weights), strict=True))
-    if found is None:
+    if typical is None:
         return Trust(sharing, predictor.evidence.cells, None, None, None, parts=parts)
     return Trust(
         sharing,
         predictor.evidence.cells,
-        found.ours,
-        found.constant,
-        found.slowdown,
-        typical_range=(found.low, found.high),
-        sure=found.sure,
+        typical.ours,
+        typical.constant,
+        typical.slowdown,
+        typical_range=(typical.low, typical.high),
+        sure=typical.sure,
         parts=parts,
     )
 

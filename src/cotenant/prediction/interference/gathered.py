@@ -44,7 +44,7 @@ class SoloTenant:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredMix:
-    """One mix under one sharing: the slowdown of each distinct tenant over blocks."""
+    """A mix under a way to share: the slowdown of each distinct tenant over blocks."""
 
     sharing: str
     members: tuple[TenantIdentity, ...]
@@ -126,14 +126,14 @@ def _mixes(evidence: Sequence[TenantEvidence]) -> tuple[MeasuredMix, ...]:
             solos.add(tenant.seen)
         else:
             trials.setdefault((tenant.seen.run, tenant.seen.trial), []).append(tenant)
-    found: dict[tuple[str, tuple[TenantIdentity, ...]], dict[TenantIdentity, dict[str, list[TenantEvidence]]]] = {}
+    by_mix: dict[tuple[str, tuple[TenantIdentity, ...]], dict[TenantIdentity, dict[str, list[TenantEvidence]]]] = {}
     for trial in trials.values():
         members = tuple(sorted(map(key_of, trial), key=repr))
-        cell = found.setdefault((trial[0].seen.sharing, members), {})
+        cell = by_mix.setdefault((trial[0].seen.sharing, members), {})
         for tenant in trial:
             cell.setdefault(key_of(tenant), {}).setdefault(tenant.seen.run, []).append(tenant)
     mixes = []
-    for (sharing, members), victims in found.items():
+    for (sharing, members), victims in by_mix.items():
         slowdowns = [(key, _over_blocks(by_run, solos)) for key, by_run in victims.items()]
         known = tuple((key, estimate) for key, estimate in slowdowns if estimate is not None)
         if len(members) > 1 and known:

@@ -1,4 +1,4 @@
-"""Mixes of a GPU's tenants under any way to share: a prior in closed form, and the event simulation of one mix."""
+"""Mixes of a GPU's tenants under any way to share: a prior in closed form, and the event simulation of a mix."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ _CLOSED = Load(kind="closed")
 
 
 class GpuMixes:
-    """All tenants of a prediction on one simulated GPU."""
+    """All tenants of a prediction on a simulated GPU."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class GpuMixes:
         """Describe the tenants.
 
         Args:
-            gpu: The GPU, or the twin of a real one.
+            gpu: The GPU, or the twin of a real GPU.
             specs: By tenant.
             controls: Its settings, with measured times that calibrate it.
             priority: By tenant; default: none has any.
@@ -63,12 +63,12 @@ class GpuMixes:
         key = sharing, self._order_of_needs(group) if sharing.mode == "mig" else len(group)
         if key not in self._layouts:
             tenants = [
-                Tenant(name=str(place), of=str(place), workload=self.specs[tenant], load=_CLOSED)
-                for place, tenant in enumerate(group)
+                Tenant(name=str(column), of=str(column), workload=self.specs[tenant], load=_CLOSED)
+                for column, tenant in enumerate(group)
             ]
             fitting = not sharing.shares or len(sharing.shares) == len(group)
             asked = sharing if fitting else Sharing(mode=sharing.mode)
-            needs = {str(place): self._needs[tenant] for place, tenant in enumerate(group)}
+            needs = {str(column): self._needs[tenant] for column, tenant in enumerate(group)}
             try:
                 self._layouts[key] = lay_out(self.gpu.gpu, asked, tenants, needs)
             except SharingUnavailable:
@@ -77,17 +77,17 @@ class GpuMixes:
 
     def _order_of_needs(self, group: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         """What MIG instances depend on: who needs more memory than whom, and in how many instances each fits."""
-        ranks = sorted(range(len(group)), key=lambda place: -self._needs[group[place]])
+        ranks = sorted(range(len(group)), key=lambda column: -self._needs[group[column]])
         return tuple(ranks), tuple(self._fits[tenant] for tenant in group)
 
     def _alike(self, groups: Ints) -> dict[bytes, list[int]]:
         """Groups that get the same MIG instances."""
         needs, fits = np.array(self._needs), np.array(self._fits)
         keys = np.concatenate([np.argsort(-needs[groups], axis=1, kind="stable"), fits[groups]], axis=1)
-        found: dict[bytes, list[int]] = {}
+        alike: dict[bytes, list[int]] = {}
         for row, key in enumerate(keys):
-            found.setdefault(key.tobytes(), []).append(row)
-        return found
+            alike.setdefault(key.tobytes(), []).append(row)
+        return alike
 
     def prior(self, sharing: Sharing) -> Prior:
         """Log slowdowns of mixes in closed form, relative to alone on the whole GPU; NaN where they can't share it."""
@@ -104,28 +104,28 @@ class GpuMixes:
         return logs
 
     def _logs(self, sharing: Sharing, groups: Ints) -> Floats:
-        """Groups of one size."""
-        found: dict[Layout, list[int]] = {}
+        """Groups of equal size."""
+        by_layout: dict[Layout, list[int]] = {}
         alike = self._alike(groups) if sharing.mode == "mig" else {b"": list(range(len(groups)))}
         for rows in alike.values():
             layout = self.layout(sharing, [int(tenant) for tenant in groups[rows[0]]])
             if layout is not None:
-                found.setdefault(layout, []).extend(rows)
-        if not found:
+                by_layout.setdefault(layout, []).extend(rows)
+        if not by_layout:
             return np.full(groups.shape, np.nan)
         known: dict[tuple[int, Part | None], int] = {}
         seats, domains, whole = (np.full(shape, ABSENT) for shape in (groups.shape, (2, *groups.shape), groups.shape))
-        for layout, mine in found.items():
-            for place, part in enumerate(layout.parts):
+        for layout, mine in by_layout.items():
+            for column, part in enumerate(layout.parts):
                 # Equal parts in different domains ask for the same.
                 shape = replace(part, sm_domain=0, dram_domain=0, memory_bytes=0, label=None)
-                tenants, which = np.unique(groups[mine, place], return_inverse=True)
+                tenants, which = np.unique(groups[mine, column], return_inverse=True)
                 for table, key in ((seats, shape), (whole, None)):
                     numbers = [known.setdefault((int(tenant), key), len(known)) for tenant in tenants]
-                    table[mine, place] = np.array(numbers)[which]
-                domains[0, mine, place], domains[1, mine, place] = part.sm_domain, part.dram_domain
+                    table[mine, column] = np.array(numbers)[which]
+                domains[0, mine, column], domains[1, mine, column] = part.sm_domain, part.dram_domain
         demands = joined([self._demand(tenant, part) for tenant, part in known])
-        first = next(iter(found))
+        first = next(iter(by_layout))
         priority = np.array(self.priority)[groups]
         times = slowdowns(demands, seats, Terms(first.slicing, first.shared_host, domains[0], domains[1], priority))
         alone = demands.alone_ns
@@ -141,7 +141,7 @@ class GpuMixes:
     def simulated(
         self, group: Sequence[int], sharing: Sharing, loads: Mapping[int, Load] | None = None
     ) -> list[float] | None:
-        """Slowdowns of one mix by the event simulation, relative to alone on the whole GPU.
+        """Slowdowns of a mix by the event simulation, relative to alone on the whole GPU.
 
         Args:
             group: The tenants.
@@ -168,9 +168,9 @@ class GpuMixes:
                     first_output=first,
                 )
             )
-        found = mean_slowdowns(stretches(tenants, slicing=layout.slicing, shared_host=layout.shared_host))
+        factors = mean_slowdowns(stretches(tenants, slicing=layout.slicing, shared_host=layout.shared_host))
         alone = [self.trace(tenant).alone_ns() for tenant in group]
         return [
             slowdown * tenant.trace.alone_ns() / whole
-            for slowdown, tenant, whole in zip(found, tenants, alone, strict=True)
+            for slowdown, tenant, whole in zip(factors, tenants, alone, strict=True)
         ]

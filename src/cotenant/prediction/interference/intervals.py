@@ -84,8 +84,8 @@ def _with_few(correction: Correction, prior_half: float, errors: Floats | None) 
     cells = correction.evidence.cells
     if cells < _LEAST:
         return prior_half
-    found = correction.left_out(correction.evidence.cell)[0] if errors is None else errors
-    seen = quantile_up(np.abs(found), _LEVEL)
+    left_out = correction.left_out(correction.evidence.cell)[0] if errors is None else errors
+    seen = quantile_up(np.abs(left_out), _LEVEL)
     return max(float(np.sqrt((FEWEST * prior_half**2 + cells * seen**2) / (FEWEST + cells))), prior_half)
 
 
@@ -101,8 +101,8 @@ def known_families(correction: Correction) -> Ints:
 def quantile_up(scores: Floats, level: float) -> float:
     """The quantile that a new score stays below with this probability, corrected for sample size."""
     ordered = np.sort(scores)
-    place = int(np.ceil((ordered.size + 1) * level)) - 1
-    return float(ordered[min(place, ordered.size - 1)])
+    index = int(np.ceil((ordered.size + 1) * level)) - 1
+    return float(ordered[min(index, ordered.size - 1)])
 
 
 def _widest(correction: Correction, families: Ints, level: float) -> float:

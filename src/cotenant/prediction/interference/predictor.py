@@ -50,17 +50,17 @@ def shares(correction: Correction) -> Shares:
     families = correction.setting.families[np.maximum(correction.evidence.rows, 0)]
     there = present(correction.evidence.rows)
     seen = np.unique(families[there])
-    one, two = [], []
+    some, every = [], []
     for left_out in seen[:, None]:
         own = (families == left_out) & there
         inside = (own | ~there).all(axis=1)
-        one.append(_products(correction, own.any(axis=1), ~inside))
-        two.append(_products(correction, own.any(axis=1), inside))
+        some.append(_products(correction, own.any(axis=1), ~inside))
+        every.append(_products(correction, own.any(axis=1), inside))
     for pair in _measured_pairs(families, there):
-        first, second = ((families == one_of) & there for one_of in pair[:, None])
+        first, second = ((families == family) & there for family in pair[:, None])
         between = first.any(axis=1) & second.any(axis=1) & (first | second | ~there).all(axis=1)
-        two.append(_products(correction, (first | second).any(axis=1), between))
-    return Shares(_share(np.array(one)), _share(np.array(two)), seen)
+        every.append(_products(correction, (first | second).any(axis=1), between))
+    return Shares(_share(np.array(some)), _share(np.array(every)), seen)
 
 
 def _measured_pairs(families: Ints, there: Bools) -> Ints:
@@ -68,8 +68,8 @@ def _measured_pairs(families: Ints, there: Bools) -> Ints:
     low = np.where(there, families, families.max(initial=0)).min(axis=1)
     high = np.where(there, families, -1).max(axis=1)
     of_two = ((families == low[:, None]) | (families == high[:, None]) | ~there).all(axis=1) & (low < high)
-    found = np.unique(np.column_stack((low, high))[of_two], axis=0)
-    return found[:: max(1, -(-len(found) // _MOST_PAIRS))]
+    pairs = np.unique(np.column_stack((low, high))[of_two], axis=0)
+    return pairs[:: max(1, -(-len(pairs) // _MOST_PAIRS))]
 
 
 def _products(correction: Correction, left_out: Bools, judged: Bools) -> tuple[float, float]:
@@ -134,7 +134,7 @@ class Typical:
 
 
 class Predictor:
-    """Prior, evidence and calibration for one kind of device under one way to share."""
+    """Prior, evidence and calibration for a kind of device under a way to share."""
 
     def __init__(
         self, setting: Setting, evidence: Evidence, variances: Variances, *, prior_half: float, level: float = LEVEL
@@ -154,15 +154,15 @@ class Predictor:
         self.stack = Stack(self.correction)
         self.widths: Widths = widths(self.correction, level=level, prior_half=prior_half, errors=self.stack.errors)
         width = max(evidence.rows.shape[1], 2)
-        self._seen = {row.tobytes(): place for place, row in enumerate(_canonical(evidence.rows, width))}
+        self._seen = {row.tobytes(): number for number, row in enumerate(_canonical(evidence.rows, width))}
         self._width = width
         self._level = level
         self._prior_half = prior_half
 
     def slowdowns(self, mixes: Ints) -> Slowdowns:
         """Slowdown of every tenant of every mix."""
-        which, place, rows = by_victim(mixes)
-        prior = self.setting.prior(mixes)[which, place]
+        which, column, rows = by_victim(mixes)
+        prior = self.setting.prior(mixes)[which, column]
         share = self.carried_over.of(self.setting.families, rows)
         learnt = self.correction.mean(rows)
         logs = self.stack.mean(rows, prior + share * learnt)
@@ -180,11 +180,11 @@ class Predictor:
             low[row], high[row] = logs[row] - spread, logs[row] + spread
             basis[row], count[row] = MEASURED, self.evidence.blocks[known]
         return Slowdowns(
-            estimate=_at(mixes, which, place, np.exp(logs), np.nan),
-            low=_at(mixes, which, place, np.exp(low), np.nan),
-            high=_at(mixes, which, place, np.exp(high), np.nan),
-            basis=_at(mixes, which, place, basis, -1).astype(np.int64),
-            count=_at(mixes, which, place, count, -1).astype(np.int64),
+            estimate=_at(mixes, which, column, np.exp(logs), np.nan),
+            low=_at(mixes, which, column, np.exp(low), np.nan),
+            high=_at(mixes, which, column, np.exp(high), np.nan),
+            basis=_at(mixes, which, column, basis, -1).astype(np.int64),
+            count=_at(mixes, which, column, count, -1).astype(np.int64),
         )
 
     @cached_property
@@ -265,21 +265,21 @@ class Predictor:
         return np.asarray(strange.any(axis=1))
 
     def _known(self, rows: Ints) -> list[tuple[int, int]]:
-        """Measured rows and their position in the evidence; copies of a tenant are one victim."""
+        """Measured rows and their position in the evidence; copies of a tenant are the same victim."""
         there = present(rows)
         possible = (there.sum(axis=1) <= self._width) & (self.measured_with[np.maximum(rows, 0)] > 0).all(
             axis=1, where=there
         )
         places = np.flatnonzero(possible)
-        found = [
+        positions = [
             (int(row), self._seen.get(mix.tobytes()))
             for row, mix in zip(places, _canonical(rows[places], self._width), strict=True)
         ]
-        return [(row, known) for row, known in found if known is not None]
+        return [(row, known) for row, known in positions if known is not None]
 
 
 def _canonical(rows: Ints, width: int) -> Ints:
-    """The victim, then its neighbours in descending order, cut or padded to one width."""
+    """The victim, then its neighbours in descending order, cut or padded to the same width."""
     others = -np.sort(-rows[:, 1:], axis=1)
     filled = np.full((len(rows), width), -1, np.int64)
     filled[:, 0] = rows[:, 0]
@@ -288,9 +288,9 @@ def _canonical(rows: Ints, width: int) -> Ints:
     return filled
 
 
-def _at(mixes: Ints, which: Ints, place: Ints, values: Floats | Ints, absent: float) -> Floats:
+def _at(mixes: Ints, which: Ints, column: Ints, values: Floats | Ints, absent: float) -> Floats:
     table = np.full(mixes.shape, absent, np.float64)
-    table[which, place] = values
+    table[which, column] = values
     return table
 
 
@@ -304,7 +304,7 @@ _ROUNDS = 30
 
 
 def stretched(solo_s: Floats, slowdown: Floats, weights: Floats, rate_rps: Floats) -> Floats:
-    """Service times of the tenants of one mix under their loads.
+    """Service times of the tenants of a mix under their loads.
 
     Args:
         solo_s: Service time alone.

@@ -18,7 +18,7 @@ that the similarity of two tenants doesn't depend on the others in a study."""
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """Columns with one entry per tenant."""
+    """Columns with an entry per tenant."""
 
     solo_ns: Floats
     """Request time alone."""
@@ -124,7 +124,7 @@ def cores_wanted(busy: Floats, threads: Floats, cores: int) -> Floats:
 
 
 def roofline_shared(profiles: CpuProfiles, mixes: Ints, *, pinned: bool = False) -> Floats:
-    """Log slowdowns: each resource is shared evenly among those that want it, and the scarcest one counts.
+    """Log slowdowns: each resource is shared evenly among those that want it, and the scarcest counts.
 
     A tenant that wants less than an even part gets all it wants; the others share the rest.
 
@@ -140,26 +140,26 @@ def roofline_shared(profiles: CpuProfiles, mixes: Ints, *, pinned: bool = False)
     for first in range(0, len(mixes), _CHUNK):
         some = mixes[first : first + _CHUNK]
         there = present(some)
-        wanted = placed(profiles.cores, some, 0.0)
-        own = wanted * there.sum(axis=1, keepdims=True)
-        crowd = np.maximum(wanted.sum(axis=1, keepdims=True), 1.0) ** CROWDED
-        of_cores = np.maximum(own, 1.0) if pinned else crowd * _slowdown(wanted, there)
+        cores = placed(profiles.cores, some, 0.0)
+        own = cores * there.sum(axis=1, keepdims=True)
+        crowd = np.maximum(cores.sum(axis=1, keepdims=True), 1.0) ** CROWDED
+        of_cores = np.maximum(own, 1.0) if pinned else crowd * _slowdown(cores, there)
         of_memory = _slowdown(placed(profiles.bandwidth, some, 0.0), there)
         parts.append(np.where(there, np.log(np.maximum(of_cores, of_memory)), np.nan))
     return np.concatenate(parts) if parts else np.empty(mixes.shape)
 
 
-def _slowdown(wanted: Floats, there: Bools) -> Floats:
+def _slowdown(demand: Floats, there: Bools) -> Floats:
     """Demand over allocation, where one unit is shared evenly."""
-    order = np.sort(np.where(there, wanted, np.inf), axis=1)
+    order = np.sort(np.where(there, demand, np.inf), axis=1)
     count = there.sum(axis=1)
-    used, level = np.zeros(len(wanted)), np.full(len(wanted), np.inf)
-    for place in range(wanted.shape[1]):
-        left = count - place
+    used, level = np.zeros(len(demand)), np.full(len(demand), np.inf)
+    for rank in range(demand.shape[1]):
+        left = count - rank
         even = np.where(left > 0, (1.0 - used) / np.maximum(left, 1), np.inf)
-        level = np.where((left > 0) & np.isinf(level) & (order[:, place] > even), even, level)
-        used += np.where(np.isfinite(order[:, place]), order[:, place], 0.0)
-    return np.asarray(np.maximum(wanted / np.maximum(level, 1e-12)[:, None], 1.0))
+        level = np.where((left > 0) & np.isinf(level) & (order[:, rank] > even), even, level)
+        used += np.where(np.isfinite(order[:, rank]), order[:, rank], 0.0)
+    return np.asarray(np.maximum(demand / np.maximum(level, 1e-12)[:, None], 1.0))
 
 
 # --- Power of a mix on a GPU and energy of a request, by the simulation's power law; not validated for mixes

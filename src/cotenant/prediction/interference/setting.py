@@ -20,7 +20,7 @@ _LEAST_WEIGHT = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Tenants on one kind of device under one way to share."""
+    """Tenants on a kind of device under a way to share."""
 
     families: Ints
     """By tenant; a family runs the same model at different batches, lengths or precisions."""
@@ -90,7 +90,7 @@ def mixes_of(groups: Iterable[Sequence[int]]) -> Ints:
 
 
 def every_mix(tenants: int, size: int) -> Ints:
-    """All distinct mixes of one size, including copies of a tenant."""
+    """All distinct mixes of a size, including copies of a tenant."""
     if size == 2:
         first, second = np.triu_indices(tenants)
         return np.column_stack((first, second)).astype(np.int64)
@@ -108,13 +108,13 @@ def placed(values: Floats, mixes: Ints, absent: float) -> Floats:
 
 
 def by_victim(mixes: Ints) -> tuple[Ints, Ints, Ints]:
-    """One row per tenant of each mix, with that tenant as the victim in front.
+    """A row per tenant of each mix, with that tenant as the victim in front.
 
     Returns:
         Index of the mix, place in the mix, and rows with the victim in the first column, then its neighbours.
     """
-    which, place = np.nonzero(present(mixes))
+    which, column = np.nonzero(present(mixes))
     width = mixes.shape[1]
-    order = (np.arange(width)[None, :] + place[:, None]) % width
+    order = (np.arange(width)[None, :] + column[:, None]) % width
     rows = np.take_along_axis(mixes[which], order, axis=1)
-    return which.astype(np.int64), place.astype(np.int64), rows
+    return which.astype(np.int64), column.astype(np.int64), rows

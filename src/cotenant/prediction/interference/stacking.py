@@ -41,8 +41,8 @@ class Stack:
         spread = float(np.mean(np.var(left_out - pairs.logs[:, None], axis=0))) or 1.0
         pull = np.sqrt(_PULL * max(float(np.var(left_out[:, 1:] - left_out[:, :1])), 1e-6 * spread))
         design = np.vstack([left_out, pull * np.eye(3), _SUM * np.ones((1, 3))])
-        found, _ = nnls(design, np.concatenate([pairs.logs, pull * first, [_SUM]]))
-        return np.asarray(found / found.sum())
+        fitted, _ = nnls(design, np.concatenate([pairs.logs, pull * first, [_SUM]]))
+        return np.asarray(fitted / fitted.sum())
 
     def mean(self, rows: Ints, corrected: Floats) -> Floats:
         """Log slowdowns, given those of the corrected simulation.
@@ -113,14 +113,14 @@ def additive_left_out(evidence: Evidence, tenants: int) -> Floats:
     design = _design(evidence, tenants)
     normal = design.T @ design + _SHRINK * np.eye(2 * tenants)
     total, counted, sum_of = design.T @ evidence.logs, design.sum(axis=0), float(evidence.logs.sum())
-    found = np.zeros(len(evidence))
+    predicted = np.zeros(len(evidence))
     for cell in np.unique(evidence.cell):
         mine = np.flatnonzero(evidence.cell == cell)
         own, logs = design[mine], evidence.logs[mine]
         mean = (sum_of - float(logs.sum())) / (len(evidence) - mine.size)
-        wanted = total - own.T @ logs - mean * (counted - own.sum(axis=0))
-        found[mine] = mean + own @ np.linalg.solve(normal - own.T @ own, wanted)
-    return found
+        target = total - own.T @ logs - mean * (counted - own.sum(axis=0))
+        predicted[mine] = mean + own @ np.linalg.solve(normal - own.T @ own, target)
+    return predicted
 
 
 def low_rank(evidence: Evidence, rows: Ints, tenants: int, rank: int = 2, pull: float = 0.1) -> Floats:

@@ -25,7 +25,7 @@ _STEEP = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """Shape of a model's attention on one GPU."""
+    """Shape of a model's attention on each GPU."""
 
     query: float
     """Query heads."""
@@ -42,7 +42,7 @@ class AttentionPart:
 
     sms: float
     rate: float
-    """Dense half-precision operations per nanosecond of one SM on tensor cores, at the boost clock."""
+    """Dense half-precision operations per nanosecond of an SM on tensor cores, at the boost clock."""
     bandwidth: float
     """Bytes per nanosecond."""
     l2_bytes: float = 0.0
@@ -60,7 +60,7 @@ class PromptAttention:
     softmax: float
     """Operations per score besides the products, in those of tensor cores."""
     diagonal: float
-    """Work in a tile on the diagonal relative to a full one."""
+    """Work in a tile on the diagonal relative to a full tile."""
     block_us: float
     dram: float
     overlap: float
@@ -88,7 +88,7 @@ class DecodeAttention:
     head_us: float
     """Added to a block per query head of its group."""
     streamed_gb_s: float
-    """Keys and values that one thread block reads."""
+    """Keys and values that a thread block reads."""
     overlap: float
     spread: float
     """Thread blocks per SM that splits aim at."""
@@ -98,7 +98,7 @@ class DecodeAttention:
 
 @dataclass(frozen=True, slots=True)
 class Attended:
-    """Time of launches of attention and what they hold; one entry per launch."""
+    """Time of launches of attention and what they hold; an entry per launch."""
 
     duration_ns: Floats
     fixed_ns: Floats

@@ -39,7 +39,7 @@ ALL_REDUCE = KINDS.index("all_reduce")
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """The kernels of one request in launch order; every array has one entry per kernel."""
+    """The kernels of a request in launch order; every array has an entry per kernel."""
 
     names: tuple[str, ...]
     """Distinct names; `name` holds indices into it."""
@@ -58,7 +58,7 @@ class Kernels:
     written: Floats
     """Bytes written, counted once."""
     m: Floats
-    """Rows of each matrix product; 0 if it isn't one."""
+    """Rows of each matrix product; 0 for other kernels."""
     n: Floats
     """Columns of the product."""
     k: Floats

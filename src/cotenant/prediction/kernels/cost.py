@@ -1,4 +1,4 @@
-"""Time of each kernel alone on a GPU or a part of one: a roofline with tiles, waves, L2 and launches."""
+"""Time of each kernel alone on a GPU or a part of it: a roofline with tiles, waves, L2 and launches."""
 
 from dataclasses import dataclass, replace
 
@@ -29,7 +29,7 @@ _PARTIAL_SUM_BYTES = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Solo times of kernels on a GPU or a part of it, in nanoseconds; one entry per kernel."""
+    """Solo times of kernels on a GPU or a part of it, in nanoseconds; an entry per kernel."""
 
     duration_ns: Floats
     """From its start on the device to the next kernel's start."""
@@ -195,7 +195,7 @@ def overlapped(exponent: float, *times: Floats) -> Floats:
 
 
 def _sm_rates(kernels: Kernels, part: _Part, efficiency: Efficiency) -> tuple[Bools, Floats]:
-    """Whether tensor cores are used, and the peak operations per nanosecond of one SM."""
+    """Whether tensor cores are used, and the peak operations per nanosecond of an SM."""
     gpu = part.gpu
     vector = np.array([gpu.vector_rate(dtype) for dtype in DTYPES])[kernels.dtype]
     cores = np.array([gpu.tensor_rate(dtype) or 0.0 for dtype in DTYPES])[kernels.dtype]
@@ -227,7 +227,7 @@ def _dram_traffic(kernels: Kernels, part: _Part, efficiency: Efficiency) -> Floa
 
 
 def _streamed_ns(kernels: Kernels, efficiency: Efficiency) -> Floats:
-    """Time in which one thread block reads its part of the context of a single token."""
+    """Time in which a thread block reads its part of the context of a single token."""
     decodes = (kernels.kind == _ATTENTION) & (kernels.m == 1)
     context = np.minimum(kernels.n, efficiency.streamed)
     return np.where(decodes, 2.0 * context * kernels.k * _BYTES[kernels.dtype] / efficiency.streamed_gb_s, 0.0)

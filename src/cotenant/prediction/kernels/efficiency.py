@@ -48,7 +48,7 @@ class Efficiency:
     """The same for weight gradients of convolutions, whose sums run over all positions of a batch."""
     split_us: float = 0.96
     smooth: float = 0.31
-    """0: a nearly empty last wave costs as much as a full one; 1: in proportion to its blocks."""
+    """0: a nearly empty last wave costs as much as a full wave; 1: in proportion to its blocks."""
     overlap: float = 3.9
     """Exponent for combining arithmetic and memory times; larger means better overlap."""
     saturating: float = 0.35

@@ -68,7 +68,7 @@ _SMALL_SUM = 2.0 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class KernelFamily:
-    """Constants of one generation of kernels."""
+    """Constants of a generation of kernels."""
 
     products: Mapping[Format, Efficiency]
     experts: Mapping[Format, Experts]

@@ -62,7 +62,7 @@ def kernels_of(
 
 @dataclass(slots=True)
 class _Chain:
-    """Rows fused into one kernel."""
+    """Rows fused into a single kernel."""
 
     rows: list[Row]
 
@@ -126,7 +126,7 @@ def _served(rows: Sequence[Row]) -> list[Row]:
 
 
 def _one_pass(rows: Sequence[Row]) -> Row:
-    """Reads the widest of their inputs, writes the last one's output."""
+    """Reads the widest of their inputs, writes the output of the last."""
     widest, last = max(rows, key=lambda row: row.read), rows[-1]
     return replace(
         widest,
@@ -139,7 +139,7 @@ def _one_pass(rows: Sequence[Row]) -> Row:
 
 
 def _hands_over(last: Row, row: Row) -> bool:
-    """Whether the next one works on the last one's result: same number of elements, in any shape."""
+    """Whether the next row works on the result of the last: same number of elements, in any shape."""
     return math.prod(last.gives) in (math.prod(row.takes), math.prod(row.gives))
 
 
@@ -162,7 +162,7 @@ _BUNDLE = 36
 
 def backward_begins(names: Sequence[str]) -> int:
     """Index of the first operator of the backward pass; the number of operators if there is none."""
-    first = next((place for place, name in enumerate(names) if "backward" in name), len(names))
+    first = next((number for number, name in enumerate(names) if "backward" in name), len(names))
     # The gradient of the loss with respect to itself.
     return first - 1 if 0 < first < len(names) and names[first - 1] == "ones_like" else first
 

@@ -60,7 +60,7 @@ _TILE = 128
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One kernel, before it becomes a row of `Kernels`."""
+    """A kernel, before it becomes a row of `Kernels`."""
 
     name: str
     kind: str
@@ -83,7 +83,7 @@ class Row:
 
 
 def rows_of(operator: Operator, *, tf32: str = "convolutions", attention: str = "fused") -> tuple[Row, ...]:
-    """The kernels of one operator.
+    """The kernels of an operator.
 
     Args:
         operator: As seen in a dry run.
@@ -182,7 +182,7 @@ def _product(operator: Operator, tf32: str) -> Row:
     m, k, n = first[-2], first[-1], second[-1]
     batches = math.prod(first[:-2]) if len(first) > 2 else 1
     width = _width(operator.dtype)
-    # In a batched product both inputs are activations; in a plain one the second is a layer's weights.
+    # In a batched product both inputs are activations; in a plain product the second is a layer's weights.
     weights = 0.0 if batches > 1 else float(k * n * width)
     cores = _may_use_cores(operator, tf32, convolution=False)
     return _tiled(operator, "gemm", product=(m, n, k, batches), weights=weights, tensor=cores)

@@ -17,7 +17,7 @@ _NOTHING = Operator("_to_copy", "float32", ((1,),), ((1,),), 0.0, 4.0, 4.0)
 
 @dataclass(frozen=True, slots=True)
 class RequestKernels:
-    """The kernels launched for one request."""
+    """The kernels launched for a request."""
 
     spec: WorkloadSpec
     properties: Properties
@@ -119,8 +119,8 @@ def _training(kernels: Kernels, forward: int) -> tuple[Ints, tuple[str, ...]]:
     ends, _ = _ends(kernels, "forward")
     optimising = np.array([OPTIMISER in kernels.names[name] for name in kernels.name])
     begins = int(np.argmax(optimising)) if optimising.any() else len(kernels)
-    place = np.arange(len(kernels))
-    slot = np.where(ends == 0, 0, 1 + (place >= forward).astype(np.int64) + (place >= begins))
+    number = np.arange(len(kernels))
+    slot = np.where(ends == 0, 0, 1 + (number >= forward).astype(np.int64) + (number >= begins))
     return slot, ("to_device", "forward", "backward", "optimiser")
 
 
@@ -215,7 +215,7 @@ _ACTIVATION = KINDS.index("activation")
 
 
 def parallel(request: RequestKernels, ways: int) -> RequestKernels:
-    """One of this many GPUs' part of a request, including all-reduces."""
+    """Each GPU's part of a request split over this many, including all-reduces."""
     kernels = request.kernels
     products = (kernels.kind == _GEMM) & (kernels.weights > 0)
     behind = _behind_attention(kernels, products)
@@ -256,11 +256,11 @@ def parallel(request: RequestKernels, ways: int) -> RequestKernels:
 
 def _behind_attention(kernels: Kernels, products: Bools) -> Bools:
     """The first product with weights after each attention."""
-    found = np.zeros(len(kernels), np.bool_)
-    places = np.flatnonzero(products)
-    after = np.searchsorted(places, np.flatnonzero(kernels.kind == _ATTENTION), side="right")
-    found[places[after[after < places.size]]] = True
-    return found
+    behind = np.zeros(len(kernels), np.bool_)
+    positions = np.flatnonzero(products)
+    after = np.searchsorted(positions, np.flatnonzero(kernels.kind == _ATTENTION), side="right")
+    behind[positions[after[after < positions.size]]] = True
+    return behind
 
 
 def _sums(kernels: Kernels, ways: int) -> Kernels:

@@ -29,7 +29,7 @@ per second. An estimate."""
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """One software stack."""
+    """A software stack."""
 
     fusion: Fusion
     attention: Attention = "fused"

@@ -12,7 +12,7 @@ from cotenant.prediction.kernels.cost import Costs
 
 @dataclass(frozen=True, slots=True)
 class KernelLine:
-    """All kernels with one name in a trace."""
+    """All kernels of the same name in a trace."""
 
     name: str
     kind: str
@@ -34,7 +34,7 @@ class KernelLine:
 
 @dataclass(frozen=True, slots=True)
 class KernelTrace:
-    """The kernels of one request, alone on a simulated GPU."""
+    """The kernels of a request, alone on a simulated GPU."""
 
     workload: str
     batch: int

@@ -17,7 +17,7 @@ from cotenant.prediction.power.draw import Floats
 
 @dataclass(frozen=True, slots=True)
 class Die:
-    """One physical GPU, relative to a typical one."""
+    """A physical GPU, relative to a typical GPU of its model."""
 
     dynamic: float = 1.0
     """Switching power at the same clock."""
@@ -38,7 +38,7 @@ TYPICAL = Die()
 
 @dataclass(frozen=True, slots=True)
 class Dies:
-    """Many dies, one array per property."""
+    """Many dies, an array per property."""
 
     dynamic: Floats
     leakage: Floats
@@ -53,7 +53,7 @@ class Dies:
         return cls(*(np.array([getattr(die, field.name) for die in dies]) for field in fields(cls)))
 
     def warmed(self, degrees: Floats) -> "Dies":
-        """The same dies with inlet air warmer by ``degrees``: one row per run, one column per die."""
+        """The same dies with inlet air warmer by ``degrees``: a row per run, a column per die."""
         shape = degrees.shape
         columns = {field.name: np.broadcast_to(getattr(self, field.name), shape) for field in fields(self)}
         return Dies(**{**columns, "inlet_c": self.inlet_c + degrees})
@@ -114,7 +114,7 @@ class Heat:
 
 @dataclass(frozen=True, slots=True)
 class Cooling:
-    """The thermal poles of one die."""
+    """The thermal poles of a die."""
 
     air_c: float
     fast_c_per_w: float

@@ -63,7 +63,7 @@ FULL = Activity(compute=1.0, memory=0.043)
 
 @dataclass(frozen=True, slots=True)
 class PowerCurve:
-    """Power of one activity on one GPU over its clocks, without leakage."""
+    """Power of an activity on a GPU over its clocks, without leakage."""
 
     clocks_mhz: Floats
     """Rising."""
@@ -86,12 +86,12 @@ class PowerCurve:
 
 
 def power_curve(gpu: GpuSpec, activity: Activity) -> PowerCurve:
-    """The curve of one activity on one GPU, over all its clocks."""
+    """The curve of an activity on a GPU, over all its clocks."""
     return power_curves(gpu)(activity)
 
 
 def power_curves(gpu: GpuSpec) -> Callable[[Activity], PowerCurve]:
-    """The curves of activities on one GPU; what they have in common is computed once."""
+    """The curves of activities on a GPU; what they have in common is computed once."""
     clocks, board = _clocks(gpu), board_w(gpu)
     midway = _Speeds.of(gpu, np.array([(gpu.clocks_mhz.base + gpu.clocks_mhz.boost) / 2]))
     fixed_w = board + float(leakage_w(gpu, np.array(LEAKAGE_REFERENCE_C)))

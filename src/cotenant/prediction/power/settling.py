@@ -55,7 +55,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class SettledFleet:
-    """As `Settled`, one value per die (or per run and die)."""
+    """As `Settled`, a value per die (or per run and die)."""
 
     clock_mhz: Floats
     power_w: Floats
@@ -65,7 +65,7 @@ class SettledFleet:
 
 
 def settle(gpu: GpuSpec, activity: Activity, die: Die = TYPICAL, limits: Limits = FREE) -> Settled:
-    """Steady state of one die."""
+    """Steady state of a die."""
     all_of_it = settle_fleet(gpu, activity, Dies.of([die]), limits)
     return Settled(
         clock_mhz=float(all_of_it.clock_mhz[0]),

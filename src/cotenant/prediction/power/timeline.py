@@ -16,7 +16,7 @@ STEP_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A period with one activity."""
+    """A period of constant activity."""
 
     seconds: float
     activity: Activity
@@ -24,7 +24,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The true timeline: one value per interval between the times ``t_s``, energy at each end."""
+    """The true timeline: a value per interval between the times ``t_s``, energy at each end."""
 
     t_s: Floats
     clock_mhz: Floats
