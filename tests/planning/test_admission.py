@@ -3,7 +3,6 @@
 import itertools
 
 import pytest
-from toy_predictor import GIB, Work, toy
 
 from cotenant.planning.admission import admitting_change
 from cotenant.planning.mixes.kinds import DeviceKind
@@ -11,6 +10,7 @@ from cotenant.planning.mixes.make import Ask, Impossible, make_plan
 from cotenant.planning.mixes.tenants import ServingTenant
 from cotenant.tenancy.objective import Objective
 from cotenant.tenancy.tenant_entry import TenantEntry
+from tests.support.toy_predictor import GIB, Work, toy
 
 KIND = DeviceKind("sim:t4", "T4", 16 * GIB, 1.0, "a price", 2, ("processes",))
 

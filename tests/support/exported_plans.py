@@ -81,7 +81,7 @@ class Machine:
         for path in (self.folder, self.tools):
             path.mkdir(parents=True)
         self.runtime.mkdir(mode=0o700)
-        stand_ins = (TESTS / "planning" / "stand_ins", TESTS / "fake_tools")
+        stand_ins = (TESTS / "planning" / "exports" / "stand_ins", TESTS / "fake_tools")
         path = ":".join(map(str, (*stand_ins, os.environ["PATH"])))
         self.environment = {
             "PATH": path, "STAND_IN": str(self.tools), "XDG_RUNTIME_DIR": str(self.runtime), "HOME": str(folder),

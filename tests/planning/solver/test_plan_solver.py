@@ -15,7 +15,7 @@ from cotenant.planning.solver.solve import enumerate_groups, improve_in_blocks, 
 
 pytestmark = pytest.mark.slow
 
-DATA = Path(os.environ.get("COTENANT_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = Path(os.environ.get("COTENANT_DATA", Path(__file__).parents[4] / "shared" / "data"))
 PRICES = (1.0, 0.5)
 
 

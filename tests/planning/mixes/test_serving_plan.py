@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from toy_predictor import GIB, Work, toy
 
 from cotenant.errors import CotenantError
 from cotenant.planning.mixes.kinds import DeviceKind
@@ -15,6 +14,7 @@ from cotenant.planning.mixes.serving_plan import document_of
 from cotenant.planning.mixes.tenants import BatchJob, ServingTenant
 from cotenant.reporting.results.planned import answer_of
 from cotenant.tenancy.objective import Objective
+from tests.support.toy_predictor import GIB, Work, toy
 
 A100 = MigGeometry.of(7, 8, {f"{c}g": (c, m, m * 10 * GIB) for c, m in ((1, 1), (2, 2), (3, 4), (4, 4), (7, 8))})
 BIG = DeviceKind("big", "Big GPU", 80 * GIB, 2.0, "test", 8, ("processes", "mps"))

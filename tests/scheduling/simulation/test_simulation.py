@@ -11,8 +11,7 @@ from cotenant.scheduling.simulation import (
     simulate,
 )
 from cotenant.scheduling.simulation import reference as three
-
-from .worker import encoder
+from tests.scheduling.worker import encoder
 
 SEEDS = (31, 32)
 SECONDS = 12.0

@@ -1,6 +1,0 @@
-"""Make this folder's helpers importable by its tests."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
