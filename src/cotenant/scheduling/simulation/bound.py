@@ -1,7 +1,7 @@
 """The clairvoyant bound: what a preemptive scheduler that knows all arrivals could serve in time, as a linear program.
 
 Time is split at every arrival and deadline. Requests may be served in part, so no schedule exceeds the bound. With
-``batching`` it is looser still: k requests run together cost at least 1 + a (k - 1) times one, where a is
+``batching`` it is looser still: k requests run together cost at least 1 + a (k - 1) times a request, where a is
 the chord of the measured batch curve.
 """
 
@@ -77,13 +77,13 @@ def _windows(
         for arrival in arrivals
     ]
     cuts = sorted({arrival.time for arrival in arrivals} | set(deadlines))
-    place = {time: at for at, time in enumerate(cuts)}
+    index = {time: at for at, time in enumerate(cuts)}
     windows = []
     for arrival, deadline in zip(arrivals, deadlines, strict=True):
         cost = costs[arrival.tenant]
         chunks = sum(chunk.p50_s for chunk in cost.chunks) * arrival.scale
         steps = cost.step.p50_s * (arrival.steps or cost.steps) if cost.step else 0.0
-        windows.append(_Window(arrival.tenant, chunks + steps, place[arrival.time], place[deadline]))
+        windows.append(_Window(arrival.tenant, chunks + steps, index[arrival.time], index[deadline]))
     return windows, [later - earlier for earlier, later in pairwise(cuts)]
 
 
@@ -152,7 +152,7 @@ class _Program:
                 put(row, run, -1.0)
         for (name, interval), run in self._runs.items():
             put(interval, run, 1 - self._marginal[name])
-            together[name, interval] = len(right)  # no batch exceeds the largest measured one
+            together[name, interval] = len(right)  # no batch exceeds the largest measured batch
             put(len(right), run, -float(self._largest[name]))
             right.append(0.0)
         for (at, interval), column in self._part.items():

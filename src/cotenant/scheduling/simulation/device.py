@@ -27,7 +27,7 @@ class SpeedTrace:
         self._factors = factors
 
     def at(self, time: float) -> float:
-        """The factor then; before the first time, the first one."""
+        """The factor then; before the first time, the first factor."""
         return self._factors[max(0, bisect_right(self._times, time) - 1)]
 
 
@@ -70,11 +70,11 @@ class SimulatedDevice:
         batch = len(chunk.requests)
         cost = costs.step if chunk.steps else costs.chunks[chunk.stage]
         assert cost is not None
-        one = cost.spaced_s if idle_s > self._gap_s else cost.p50_s
+        chunk_s = cost.spaced_s if idle_s > self._gap_s else cost.p50_s
         work = chunk.steps * costs.step_curve.at(batch) if chunk.steps else scale * costs.curve.at(batch)
         noise = math.exp(self._random.gauss(0.0, self._noise)) if self._noise else 1.0
         speed = self._modes.factors[self._mode] * (self._trace.at(began) if self._trace else 1.0)
-        return one * work * noise * speed
+        return chunk_s * work * noise * speed
 
 
 # --- arrivals as plain values, from a load, a trace or a test

@@ -1,4 +1,4 @@
-"""Tenants that each have a worker of their own: one line per tenant, served in order of arrival.
+"""Tenants that each have a worker of their own: a line per tenant, served in order of arrival.
 
 This is what the scheduler does where tenants run side by side in processes of their own and none is shed: requests that
 wait start together as soon as the worker is free, as many as the largest batch holds. Workers share the device, so the
@@ -28,12 +28,12 @@ LEVEL = 0.91
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Requests of one tenant."""
+    """Requests of a tenant."""
 
     due_s: Floats
     """Arrivals, sorted."""
     work_s: Floats
-    """Times alone of single requests, one per batch in turn, repeated from the start."""
+    """Times alone of single requests, drawn in turn per batch, repeated from the start."""
     after_pause_s: Floats | None = None
     """The same for batches that start while nothing ran before; None if they take as long."""
     growth: Sequence[float] = (1.0,)
@@ -60,7 +60,7 @@ def latencies(lines: Sequence[Line], speeds: Floats | None = None) -> list[Float
     done = np.empty_like(due)
     table = np.ones((1, count)) if speeds is None else np.ascontiguousarray(speeds, np.float64)
     _serve(due, due_ends, work, work_ends, paused, paused_ends, growth, growth_ends, table, done)
-    return [found - line.due_s for found, line in zip(np.split(done, due_ends[:-1]), lines, strict=True)]
+    return [ends_s - line.due_s for ends_s, line in zip(np.split(done, due_ends[:-1]), lines, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +73,19 @@ class Replications:
         """Lower end, estimate and upper end; the ends cover that only so many requests were simulated."""
         from scipy.stats import t
 
-        if not self.latencies_s or not all(np.isfinite(one).all() for one in self.latencies_s):
+        if not self.latencies_s or not all(np.isfinite(latencies_s).all() for latencies_s in self.latencies_s):
             return np.inf, np.inf, np.inf
         every = np.concatenate(self.latencies_s)
         estimate, count = float(np.quantile(every, level)), len(self.latencies_s)
         if count < 2:
             return estimate, estimate, estimate
-        # The spread of the estimates that leave one replication out each (jackknife); only tails matter to it.
+        # The spread of the estimates that each leave out a replication (jackknife); only tails matter to it.
         cut = float(np.quantile(every, max(1 - 3 * (1 - level), 0.0)))
-        tails = [one[one > cut] for one in self.latencies_s]
+        tails = [latencies_s[latencies_s > cut] for latencies_s in self.latencies_s]
         logs = []
-        for number, one in enumerate(self.latencies_s):
-            rest = np.sort(np.concatenate([tail for place, tail in enumerate(tails) if place != number]))
-            above = (1 - level) * (every.size - one.size)  # this many are beyond the quantile
+        for number, latencies_s in enumerate(self.latencies_s):
+            rest = np.sort(np.concatenate([tail for index, tail in enumerate(tails) if index != number]))
+            above = (1 - level) * (every.size - latencies_s.size)  # this many are beyond the quantile
             logs.append(np.log(rest[max(rest.size - 1 - int(above), 0)] if rest.size else cut))
         error = np.sqrt((count - 1) / count * ((np.array(logs) - np.mean(logs)) ** 2).sum())
         half = float(t.ppf((1 + LEVEL) / 2, count - 1) * error)
@@ -93,7 +93,7 @@ class Replications:
 
     def within(self, limit_s: float) -> float:
         """Share of the requests that take at most this long."""
-        return float(np.mean([(one <= limit_s).mean() for one in self.latencies_s])) if self.latencies_s else 0.0
+        return float(np.mean([(times <= limit_s).mean() for times in self.latencies_s])) if self.latencies_s else 0.0
 
 
 NEVER = Replications(())
@@ -117,18 +117,18 @@ def tail_of(
 
     Args:
         due_s: Arrivals by seed.
-        work_s: By seed: times alone of single requests, one per batch in turn.
+        work_s: By seed: times alone of single requests, drawn in turn per batch.
         growth: By number of requests in a batch: its time over a single request's.
         seed: Of the first replication.
         replications: How many.
     """
-    found = []
+    replicated = []
     for number in range(seed, seed + replications):
         due = due_s(number)
         if due.size:
             (times,) = latencies([Line(due, work_s(number), growth=growth)])
-            found.append(times[int(times.size * WARM_UP) :])
-    return Replications(tuple(found))
+            replicated.append(times[int(times.size * WARM_UP) :])
+    return Replications(tuple(replicated))
 
 
 def _joined(parts: Sequence[Floats]) -> tuple[Floats, npt.NDArray[np.int64]]:
@@ -140,7 +140,7 @@ def _serve(  # noqa: C901, PLR0912, PLR0917 - compiled code takes its arguments 
     due: Floats, due_ends: Any, work: Floats, work_ends: Any, paused: Floats, paused_ends: Any,
     growth: Floats, growth_ends: Any, speeds: Floats, done: Floats,
 ) -> None:  # fmt: skip
-    """Fill in when every request is done; arrays of all tenants one after another, with the end of each."""
+    """Fill in when every request is done; arrays of all tenants, concatenated, with the end of each."""
     count = due_ends.size
     first = np.zeros(count, np.int64)  # next request to start, and next to arrive
     came = np.zeros(count, np.int64)

@@ -1,4 +1,4 @@
-"""Three tenants that overload one core: an encoder, a convolutional network and a decoder, as measured on a CPU.
+"""Three tenants that overload a core: an encoder, a convolutional network and a decoder, as measured on a CPU.
 
 Costs back to back 7.7, 31 and 108 ms, after a gap 12.5, 38 and 105 ms; batch curves and cuts from the same measurement.
 The objectives are three times the spaced cost. Benchmarks and tests use them; they are data, not defaults.
