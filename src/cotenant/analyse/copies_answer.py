@@ -63,14 +63,14 @@ class Tuning:
         chosen = self.chosen
         if chosen is None or chosen.throughput_rps.est is None:
             return "One copy served no request."
-        said = f"One copy serves {figure(chosen.throughput_rps.est)}/s with {chosen.outstanding} in flight"
+        sentence = f"One copy serves {figure(chosen.throughput_rps.est)}/s with {chosen.outstanding} in flight"
         if self.saturated:
-            return f"{said}, and no more with a higher load."
+            return f"{sentence}, and no more with a higher load."
         best = max(self._served(), key=lambda level: level.throughput_rps.est or 0.0)
         if best.outstanding > chosen.outstanding:
             more = f"{figure(best.throughput_rps.est or 0.0)}/s with {best.outstanding}"
-            return f"{said}, but {more}: it isn't saturated, so it is no baseline."
-        return f"{said}, the most that was tried: it isn't saturated, so it is no baseline."
+            return f"{sentence}, but {more}: it isn't saturated, so it is no baseline."
+        return f"{sentence}, the most that was tried: it isn't saturated, so it is no baseline."
 
     def _served(self) -> list[CopyLevel]:
         return [level for level in self.levels if level.throughput_rps.est]
@@ -286,14 +286,14 @@ class CopiesAnswer:
 
     def _gpu_limit(self, at: CopiesOption, whose: str) -> str:
         assert at.sm_active is not None
-        said = f"with {whose}, SMs were active {percent(at.sm_active)} of the time"
+        reason = f"with {whose}, SMs were active {percent(at.sm_active)} of the time"
         if at.dram_active is not None and at.dram_active >= BUSY:
-            return f"Memory bandwidth is the limit: {said}, memory {percent(at.dram_active)}."
+            return f"Memory bandwidth is the limit: {reason}, memory {percent(at.dram_active)}."
         if at.sm_active >= BUSY:
-            return f"The SMs are the limit: {said}."
+            return f"The SMs are the limit: {reason}."
         if at.sm_active < IDLE and at.cores is not None and at.cores >= BUSY * at.copies:
-            return f"The GPU was mostly idle; the host is the limit: {said}, and {at.cores:.1f} cores were busy."
-        return f"Neither SMs nor bandwidth are the limit: {said}."
+            return f"The GPU was mostly idle; the host is the limit: {reason}, and {at.cores:.1f} cores were busy."
+        return f"Neither SMs nor bandwidth are the limit: {reason}."
 
 
 def _fewest(options: Sequence[CopiesOption], at_rate: bool) -> CopiesOption:

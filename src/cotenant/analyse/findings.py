@@ -50,7 +50,7 @@ def load_findings(answer: Answer, summary: Summary) -> list[str]:
             arrivals, rate = level
             kinds = mixes.setdefault(mix_name(choice.best.standings), {})
             kinds.setdefault(arrivals, []).append((rate, choice))
-    said: list[str] = []
+    sentences: list[str] = []
     for mix, kinds in mixes.items():
         swept = {
             kind: sorted(many, key=lambda rate_and_choice: rate_and_choice[0])
@@ -58,8 +58,8 @@ def load_findings(answer: Answer, summary: Summary) -> list[str]:
             if _swept(many)
         }
         if swept:
-            said += _about(mix, swept, summary)
-    return said
+            sentences += _about(mix, swept, summary)
+    return sentences
 
 
 def _swept(levels: Sequence[tuple[float, MixChoice]]) -> bool:
@@ -314,12 +314,12 @@ def stage_findings(times: Sequence[StageShare]) -> list[str]:
     if not models or len({share.stage for share in times}) < 2:
         return []
     (first, share), *rest = _shares(times, sum(share.mean_ms for share in times))
-    said = f"Most of the time goes to {first}: {percent(share)}"
+    sentence = f"Most of the time goes to {first}: {percent(share)}"
     if len(models) > 1:
         each = sorted((dict(model.shares).get(first, 0.0), model.model) for model in models)
-        said += f", from {percent(each[0][0])} in {each[0][1]} to {percent(each[-1][0])} in {each[-1][1]}"
+        sentence += f", from {percent(each[0][0])} in {each[0][1]} to {percent(each[-1][0])} in {each[-1][1]}"
     others = [f"{stage} {percent(part)}" for stage, part in rest if part >= WORTH_NAMING][:3]
-    return [f"{said}{'; then ' + ', '.join(others) if others else ''}.", *_exceptions(models, first)]
+    return [f"{sentence}{'; then ' + ', '.join(others) if others else ''}.", *_exceptions(models, first)]
 
 
 def _exceptions(models: Sequence[ModelStages], first: str) -> list[str]:

@@ -121,9 +121,9 @@ def run_active(
             write_whole(folders[-1] / NAME, text_of(found))
             return ActiveResult(tuple(folders), found, len({mix for mix, _ in tried}), len(groups), why)
         ways = tuple(dict.fromkeys(estimate.sharing for estimate in left))
-        wanted = _suggested(found, ways, tried)
+        suggested = _suggested(found, ways, tried)
         again = [estimate.mix for estimate in left if tried[estimate.mix, estimate.sharing]]
-        chosen = list(dict.fromkeys([*again, *wanted[: math.ceil(LATER_SHARE * len(wanted))]]))
+        chosen = list(dict.fromkeys([*again, *suggested[: math.ceil(LATER_SHARE * len(suggested))]]))
         least = max(FEWEST_PER_ROUND, FEWEST - min(sum(way == used for _, used in tried) for way in ways))
         if len(chosen) < least:
             # The intervals are wider than the deviations promise, or there is too little evidence for intervals.
@@ -142,12 +142,12 @@ def _first(study: "Study", device: str | None, width: float, groups: set[tuple[s
         found = predict(study, quiet=True, device=device, next_mixes=4 * len(groups), width=width)
     except CotenantError:  # nothing can be predicted before the solos are measured
         return ring
-    wanted = _suggested(found, tuple(dict.fromkeys(estimate.sharing for estimate in found.mixes)), ())
-    wanted = wanted[: math.ceil(FIRST_SHARE * len(wanted))]
-    if len(wanted) <= len(ring):
+    suggested = _suggested(found, tuple(dict.fromkeys(estimate.sharing for estimate in found.mixes)), ())
+    suggested = suggested[: math.ceil(FIRST_SHARE * len(suggested))]
+    if len(suggested) <= len(ring):
         return ring
-    alone = set(study.tenants) - {name for mix in wanted for name in mix}
-    return list(dict.fromkeys([*wanted, *(mix for mix in ring if alone & set(mix))]))
+    alone = set(study.tenants) - {name for mix in suggested for name in mix}
+    return list(dict.fromkeys([*suggested, *(mix for mix in ring if alone & set(mix))]))
 
 
 def _suggested(

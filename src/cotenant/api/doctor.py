@@ -77,19 +77,23 @@ def _gpus() -> "tuple[Finding, ...]":
     from cotenant.devices.protocol import Finding
 
     gpus, lost, why_none = every_gpu()
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for gpu in gpus:
         device = open_cuda(str(gpu.index))
-        found += [replace(finding, subject=f"cuda:{gpu.index} {finding.subject}") for finding in _own(device.checkup())]
-    found += [Finding(f"cuda:{index} GPU", "problem", problem.message, problem.hint) for index, problem in lost.items()]
+        findings += [
+            replace(finding, subject=f"cuda:{gpu.index} {finding.subject}") for finding in _own(device.checkup())
+        ]
+    findings += [
+        Finding(f"cuda:{index} GPU", "problem", problem.message, problem.hint) for index, problem in lost.items()
+    ]
     board = open_jetson() if not gpus else None
     if board is not None:
         return board.checkup()
     if why_none is not None:
-        found.append(Finding("NVIDIA GPUs", "note", why_none.message, "cotenant doctor --device cuda:0 says more"))
-    elif not found:
-        found.append(Finding("NVIDIA GPUs", "note", "the driver is installed and sees none"))
-    return tuple(found)
+        findings.append(Finding("NVIDIA GPUs", "note", why_none.message, "cotenant doctor --device cuda:0 says more"))
+    elif not findings:
+        findings.append(Finding("NVIDIA GPUs", "note", "the driver is installed and sees none"))
+    return tuple(findings)
 
 
 def _own(findings: "tuple[Finding, ...]") -> "tuple[Finding, ...]":

@@ -391,8 +391,8 @@ def plan_jobs(
     from cotenant.planning.assignment import read_jobs
 
     jobs = Path(jobs)
-    wanted = read_jobs(jobs)
-    return assignment.plan(measured_fleet(work, db), wanted, objective=objective, budget_w=power_budget_w)
+    queue = read_jobs(jobs)
+    return assignment.plan(measured_fleet(work, db), queue, objective=objective, budget_w=power_budget_w)
 
 
 def compare_policies(

@@ -147,10 +147,10 @@ def _of_tables(
     asked = asked_of_tables(place, known)
     groups: list[tuple[str, ...]] = [*combinations(asked.names, 2)]
     if mix is not None:
-        wanted = tuple(name.strip() for name in mix.split("+"))
-        if absent := [name for name in wanted if name not in asked.names]:
+        members = tuple(name.strip() for name in mix.split("+"))
+        if absent := [name for name in members if name not in asked.names]:
             raise StudyError(f"no table has a tenant {absent[0]!r}", hint=f"tenants are {', '.join(asked.names)}")
-        groups = [wanted]
+        groups = [members]
     ways = dict.fromkeys(found.sharing for found in asked.mixes) or {"processes": None}
     return Prediction.of(forecast(asked, groups, tuple(ways), next_mixes=next_mixes), known.tables[0].name)
 

@@ -229,33 +229,33 @@ class CheckFailure:
 
 def failures(facts: CheckedTrial) -> tuple[CheckFailure, ...]:
     """Every failed check with a sentence, in the order of `CHECKS`."""
-    found: list[tuple[str, str]] = []
+    problems: list[tuple[str, str]] = []
     for tenant in facts.tenants:
-        found += [failed for failed in _of_tenant(tenant) if failed[0] not in facts.elsewhere]
-    found += [("sharing_verified", sentence) for sentence in facts.sharing_violations]
-    found += [("copies_equal", sentence) for sentence in facts.unequal_copies]
-    found += [("controls_applied", sentence) for sentence in facts.control_violations]
-    found += [("device_present", sentence) for sentence in facts.devices_lost]
-    found += [("device_free", sentence) for sentence in facts.foreign_jobs]
-    found += [("start_temperature", sentence) for sentence in facts.not_ready]
+        problems += [failed for failed in _of_tenant(tenant) if failed[0] not in facts.elsewhere]
+    problems += [("sharing_verified", sentence) for sentence in facts.sharing_violations]
+    problems += [("copies_equal", sentence) for sentence in facts.unequal_copies]
+    problems += [("controls_applied", sentence) for sentence in facts.control_violations]
+    problems += [("device_present", sentence) for sentence in facts.devices_lost]
+    problems += [("device_free", sentence) for sentence in facts.foreign_jobs]
+    problems += [("start_temperature", sentence) for sentence in facts.not_ready]
     foreign_limit = FOREIGN_SHARE_SHORT if facts.short else FOREIGN_SHARE
     if facts.foreign_share is not None and facts.foreign_share >= foreign_limit:
-        found.append(("quiet_machine", f"other processes used {facts.foreign_share:.0%} of the device"))
+        problems.append(("quiet_machine", f"other processes used {facts.foreign_share:.0%} of the device"))
     elif facts.beside_share is not None and facts.beside_share >= foreign_limit:
-        found.append(
+        problems.append(
             (
                 "quiet_machine",
                 f"other processes used {facts.beside_share:.0%} of the socket whose cache and memory it shares",
             )
         )
     if facts.steal_share is not None and facts.steal_share >= (STEAL_SHARE_SHORT if facts.short else STEAL_SHARE):
-        found.append(("no_steal", f"the hypervisor took {facts.steal_share:.0%} of the device's time"))
+        problems.append(("no_steal", f"the hypervisor took {facts.steal_share:.0%} of the device's time"))
     spread = None if "clock_stable" in facts.elsewhere else facts.clock_spread
     if spread is not None and spread >= CLOCK_SPREAD:
-        found.append(("clock_stable", f"the clock varied by {spread:.0%} over the window"))
-    found += [("sensors_present", sentence) for sentence in facts.sensors_lost]
+        problems.append(("clock_stable", f"the clock varied by {spread:.0%} over the window"))
+    problems += [("sensors_present", sentence) for sentence in facts.sensors_lost]
     rank = {name: position for position, name in enumerate(CHECKS)}
-    return tuple(CheckFailure(CHECKS[name], reason) for name, reason in sorted(found, key=lambda f: rank[f[0]]))
+    return tuple(CheckFailure(CHECKS[name], reason) for name, reason in sorted(problems, key=lambda f: rank[f[0]]))
 
 
 def verdict(failed: tuple[CheckFailure, ...]) -> Verdict:
@@ -268,18 +268,20 @@ def verdict(failed: tuple[CheckFailure, ...]) -> Verdict:
 def _of_tenant(tenant: CheckedTenant) -> list[tuple[str, str]]:
     if tenant.fate is not None:
         return [("tenants_alive", f"{tenant.name} {tenant.fate}")]
-    found: list[tuple[str, str]] = []
+    problems: list[tuple[str, str]] = []
     due = tenant.served + tenant.failed + tenant.unfinished
     if tenant.failed > FAILED_SHARE * due or tenant.gave_up:
-        found.append(("requests_succeed", f"{tenant.failed} of {due} requests of {tenant.name} failed: {tenant.error}"))
+        problems.append(
+            ("requests_succeed", f"{tenant.failed} of {due} requests of {tenant.name} failed: {tenant.error}")
+        )
     if tenant.overflowed:
-        found.append(("records_complete", f"{tenant.name} served more requests than could be recorded"))
+        problems.append(("records_complete", f"{tenant.name} served more requests than could be recorded"))
     if tenant.served == 0 and due:
-        found.append(("requests_served", f"{tenant.name} served no request in the window"))
+        problems.append(("requests_served", f"{tenant.name} served no request in the window"))
     elif tenant.served < REQUESTS_MIN:
-        found.append(("enough_requests", f"{tenant.name} served only {tenant.served} requests in the window"))
+        problems.append(("enough_requests", f"{tenant.name} served only {tenant.served} requests in the window"))
     if tenant.unfinished:
-        found.append(
+        problems.append(
             (
                 "load_sustained",
                 f"{tenant.unfinished} of {due} requests due in the window to {tenant.name} were not served",
@@ -289,9 +291,9 @@ def _of_tenant(tenant: CheckedTenant) -> list[tuple[str, str]]:
         allowed = max(LAG_FLOOR_NS, LAG_SHARE * tenant.median_latency_ns)
         if tenant.idle_lag_p99_ns > allowed:
             late_ms = tenant.idle_lag_p99_ns / 1e6
-            found.append(
+            problems.append(
                 ("on_schedule", f"idle {tenant.name} started 1 % of its requests {late_ms:.1f} ms late or more")
             )
     if tenant.warmup not in {None, "flat"}:
-        found.append(("steady", f"the latency of {tenant.name} was not steady: {tenant.warmup}"))
-    return found
+        problems.append(("steady", f"the latency of {tenant.name} was not steady: {tenant.warmup}"))
+    return problems

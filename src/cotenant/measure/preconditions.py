@@ -111,7 +111,7 @@ class Preconditions:
 
 def temperatures(probes: Sequence[Probe], device: str) -> dict[str, float]:
     """The highest temperature of each device; those without a sensor are missing."""
-    found: dict[str, float] = {}
+    hottest: dict[str, float] = {}
     for probe in probes:
         if not any(info.unit == DEGREES for info in probe.sensors):
             continue
@@ -122,5 +122,5 @@ def temperatures(probes: Sequence[Probe], device: str) -> dict[str, float]:
             continue
         for info, value in zip(probe.sensors, values, strict=True):
             if info.unit == DEGREES and not math.isnan(value):
-                found[whose] = max(value, found.get(whose, value))
-    return found
+                hottest[whose] = max(value, hottest.get(whose, value))
+    return hottest

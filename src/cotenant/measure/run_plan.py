@@ -160,13 +160,13 @@ def _shares_settled(study: Study, device: Device, *, new: bool) -> Study:
 
 def _layouts(plan: RunPlan, device: Device) -> Layouts:
     """The shares worth trying for every mix; a tenant that names its own share keeps it."""
-    found: dict[tuple[str, str], tuple[Sharing, ...]] = {}
+    layouts: dict[tuple[str, str], tuple[Sharing, ...]] = {}
     for trial in plan.block(0).trials:
         key = trial.mix, trial.sharing.mode
         free = not trial.sharing.shares and all(tenant.share is None for tenant in trial.tenants)
-        if len(trial.tenants) > 1 and free and key not in found:
-            found[key] = device.layouts(trial.sharing.mode, trial.tenants)
-    return found
+        if len(trial.tenants) > 1 and free and key not in layouts:
+            layouts[key] = device.layouts(trial.sharing.mode, trial.tenants)
+    return layouts
 
 
 # --- expectations from an earlier run of the same study on the same device

@@ -261,10 +261,10 @@ def _observed(records: TrialRecords) -> dict[str, Any]:
 def _facts(device: Device) -> dict[str, Any]:
     """Facts about the machine for a bug report."""
     described = device.describe()
-    wanted = ("model", "driver", "cuda", "architecture", "torch", "torch_side", "uuid", "sources")
+    keys = ("model", "driver", "cuda", "architecture", "torch", "torch_side", "uuid", "sources")
     return {
         "cotenant": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()}",
-        **{key: described[key] for key in wanted if described.get(key) is not None},
+        **{key: described[key] for key in keys if described.get(key) is not None},
     }

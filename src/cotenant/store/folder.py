@@ -74,14 +74,14 @@ def trials_in(name: str) -> tuple[int, ...]:
     """The trials of a folder of this name; empty if it isn't such a name."""
     if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         return ()
-    found: list[int] = []
+    numbers: list[int] = []
     for part in name.split("+"):
         first, _, last = part.partition("-")
         span = range(int(first), int(last or first) + 1)
-        if len(found) + len(span) > MOST_TRIALS:
+        if len(numbers) + len(span) > MOST_TRIALS:
             return ()
-        found += span
-    return tuple(found) if found and chunk_name(found) == name else ()
+        numbers += span
+    return tuple(numbers) if numbers and chunk_name(numbers) == name else ()
 
 
 TRIALS = "trials"

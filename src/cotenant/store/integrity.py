@@ -139,21 +139,21 @@ def usable(folder: RunFolder) -> RunState:
 
 def sentences(folder: RunFolder, found: RunState) -> list[str]:
     """Sentences about damaged or missing trials and requests; empty for an intact run."""
-    said = []
+    lines = []
     if found.damaged:
         folders = [(path, trials) for path, trials in folder.chunks().items() if trials[0] in found.damaged]
         named = [f"{path.name} ({found.damaged[trials[0]]})" for path, trials in folders[:_NAMED]]
         more = f" and {len(folders) - _NAMED} more" if len(folders) > _NAMED else ""
         total = len(found.damaged) + len(found.whole)
-        said.append(
+        lines.append(
             f"{len(found.damaged)} of {total} trials of {folder.path} are damaged and left out: "
             f"{', '.join(named)}{more}."
         )
     if found.missing:
-        said.append(f"{found.missing} trials that {folder.path} had when it was complete are missing.")
+        lines.append(f"{found.missing} trials that {folder.path} had when it was complete are missing.")
     if found.gaps:
-        said.append(f"In {folder.path} {gap_sentence(found.gaps, found.requests)}.")
-    return said
+        lines.append(f"In {folder.path} {gap_sentence(found.gaps, found.requests)}.")
+    return lines
 
 
 def unsealed_sentence(folder: RunFolder, found: RunState) -> str:

@@ -100,8 +100,8 @@ def _of_database(place: "TargetDevice", db: AnyPath | None, *, needed: bool) -> 
             f"the database at {home} has no run on {place.kind}",
             hint="measure and add one: cotenant run STUDY, then cotenant db add RUN",
         )
-    said = [f"{lost} of the database's {len(runs)} runs were ignored: their folders are gone."] if lost else []
-    return folders, said
+    notes = [f"{lost} of the database's {len(runs)} runs were ignored: their folders are gone."] if lost else []
+    return folders, notes
 
 
 def _require_same(folder: "RunFolder", place: "TargetDevice") -> None:

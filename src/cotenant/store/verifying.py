@@ -46,7 +46,7 @@ def verify_run(path: Path) -> Verified:
         found = integrity.standing(folder)
     except RunFolderError as error:
         return Verified(path, 0, 0, (error.message,), 0)
-    said = [f"trial {trial}: {how}" for trial, how in found.damaged.items()]
+    damage = [f"trial {trial}: {how}" for trial, how in found.damaged.items()]
     for chunk, trials in folder.chunks().items():
         if trials[0] not in found.whole:
             continue
@@ -54,11 +54,11 @@ def verify_run(path: Path) -> Verified:
         try:
             _recount(chunk, trials, found.whole[trials[0]])
         except RunFolderError as error:
-            said.append(f"{what}: {error.message}")
+            damage.append(f"{what}: {error.message}")
         except seals.Broken as how:
-            said.append(f"{what}: {how}")
+            damage.append(f"{what}: {how}")
     gaps = gap_sentence(found.gaps, found.requests) if found.gaps else None
-    return Verified(path, len(found.whole) + len(found.damaged), found.unsealed, tuple(said), found.missing, gaps)
+    return Verified(path, len(found.whole) + len(found.damaged), found.unsealed, tuple(damage), found.missing, gaps)
 
 
 def digest_of_run(path: Path) -> str:

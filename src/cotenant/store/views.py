@@ -29,33 +29,33 @@ def view_columns(table: str) -> tuple[Column, ...]:
 
 def find_folders(runs: Sequence[Path]) -> dict[str, RunFolder]:
     """The runs by identity, each once however often its folder is given."""
-    found: dict[str, RunFolder] = {}
+    folders: dict[str, RunFolder] = {}
     for path in dict.fromkeys(run.resolve() for run in runs):
         folder = RunFolder.open(path)
-        if folder.run in found:
+        if folder.run in folders:
             raise RunFolderError(
-                f"{found[folder.run].path} and {path} are the same run ({folder.run}).",
+                f"{folders[folder.run].path} and {path} are the same run ({folder.run}).",
                 hint="Use one of them: counted twice, every interval would be too narrow.",
             )
-        found[folder.run] = folder
-    return found
+        folders[folder.run] = folder
+    return folders
 
 
 def files_of(folder: RunFolder, standing: integrity.RunState) -> Mapping[str, Sequence[Path]]:
     """The files of all intact trials of a run, by table."""
-    found: dict[str, list[Path]] = {table: [] for table in TABLES}
+    by_table: dict[str, list[Path]] = {table: [] for table in TABLES}
     for trial, numbers in folder.chunks().items():
         if numbers[0] not in standing.whole:
             continue
         seal = standing.whole[numbers[0]]
         present = set(seal.files) if seal else _unsealed(trial)
-        for table, files in found.items():
+        for table, files in by_table.items():
             # Every trial has a row in `trials`: if that file is missing, the folder is damaged, not empty.
             if table == "trials" or f"{table}.parquet" in present:
                 files.append(trial / f"{table}.parquet")
                 if seal is None:
                     damage.check_end(files[-1])
-    return found
+    return by_table
 
 
 def _unsealed(trial: Path) -> set[str]:

@@ -35,11 +35,11 @@ def headline(answer: Answer) -> list[str]:
     if _is_matrix(answer):
         return [*alone, *_over_all(answer)]
     main = answer.choices[0]
-    said = [*alone, verdict(main)]
+    sentences = [*alone, verdict(main)]
     shared = answer.best_shared
     if shared is not None and shared is not main:
-        said.append(verdict(shared))
-    return said
+        sentences.append(verdict(shared))
+    return sentences
 
 
 def _is_matrix(answer: Answer) -> bool:
@@ -51,20 +51,20 @@ def _over_all(answer: Answer) -> list[str]:
     """How many mixes may share, which gains most for its size, and which gains least."""
     counts: Counter[str] = Counter(choice.verdict for choice in answer.choices)
     words = {"share": "may share", "apart": "should not", "open": "can't be decided yet"}
-    parts = [f"{counts[of]} {said}" for of, said in words.items() if counts[of]]
-    said = [f"Of {len(answer.choices)} mixes {', '.join(parts)}."]
+    parts = [f"{counts[of]} {meaning}" for of, meaning in words.items() if counts[of]]
+    sentences = [f"Of {len(answer.choices)} mixes {', '.join(parts)}."]
     known = [choice for choice in answer.choices if choice.verdict == "share"]
     if known:
-        said.append(verdict(max(known, key=_gain_of_each)))
+        sentences.append(verdict(max(known, key=_gain_of_each)))
     measured = [choice for choice in answer.choices if choice.best.work.est is not None]
     least = min(measured, key=lambda choice: choice.best.work.est or 0.0, default=None)
     if least is not None and least.best.trusted and len(measured) > 1:
         loses = least.best.work.hi is not None and least.best.work.hi < 1
-        said.append(
+        sentences.append(
             f"{_mix(least)} {'loses most' if loses else 'gains least'}: the best way, {_how(least)}, "
             f"{_effect(least.best)}."
         )
-    return said
+    return sentences
 
 
 def _gain_of_each(choice: MixChoice) -> float:

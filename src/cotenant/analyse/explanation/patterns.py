@@ -81,10 +81,10 @@ def sufferers(summary: Summary, alone: Sequence[Binding]) -> list[Sufferer]:
     members: dict[Cell, list[str]] = {}
     for tenant in summary.tenants:
         members.setdefault(tenant.cell, []).append(tenant.of)
-    found: dict[tuple[Cell, str], Sufferer] = {}
+    by_tenant: dict[tuple[Cell, str], Sufferer] = {}
     for tenant in summary.tenants:
         cell, slowdown = tenant.cell, tenant.slowdown.est
-        if cell.solo or not slowdown or (cell, tenant.of) in found:
+        if cell.solo or not slowdown or (cell, tenant.of) in by_tenant:
             continue
         bindings = [known.get((of, cell.load, cell.settings)) for of in members[cell]]
         own = known.get((tenant.of, cell.load, cell.settings))
@@ -93,7 +93,7 @@ def sufferers(summary: Summary, alone: Sequence[Binding]) -> list[Sufferer]:
         others = [binding for binding in bindings if binding is not None]
         others.remove(own)
         values = {name: of(own, others) for name, of in PROPERTIES.items()}
-        found[cell, tenant.of] = Sufferer(
+        by_tenant[cell, tenant.of] = Sufferer(
             mix=cell.mix,
             sharing=cell.sharing,
             tenant=tenant.of,
@@ -102,7 +102,7 @@ def sufferers(summary: Summary, alone: Sequence[Binding]) -> list[Sufferer]:
             neighbours=len(others),
             service_ms=own.service_ms.est or 0.0,
         )
-    return list(found.values())
+    return list(by_tenant.values())
 
 
 FEWEST_MIXES = 6

@@ -286,17 +286,17 @@ def answer_sentences(watched: Watched) -> list[str]:
     """The answer: who slows whom, and what would decide the rest."""
     if not watched.influences:
         return [_nothing(watched)]
-    said = [sentence(influence) for influence in watched.influences if influence.verdict == "slows"]
-    said += [sentence(influence) for influence in watched.influences if influence.verdict == "hardly"]
+    sentences = [sentence(influence) for influence in watched.influences if influence.verdict == "slows"]
+    sentences += [sentence(influence) for influence in watched.influences if influence.verdict == "hardly"]
     open_pairs = [influence for influence in watched.influences if influence.verdict == "can't tell"]
-    said += [sentence(influence) for influence in open_pairs]
+    sentences += [sentence(influence) for influence in open_pairs]
     waiting = [influence.more_minutes for influence in open_pairs if influence.more_minutes is not None]
     if waiting and max(waiting) <= LONGEST_MIN:
-        rest = "the rest" if len(said) > len(open_pairs) else "it"
-        said.append(f"About {duration(60 * max(waiting))} more of such traffic would decide {rest}.")
+        rest = "the rest" if len(sentences) > len(open_pairs) else "it"
+        sentences.append(f"About {duration(60 * max(waiting))} more of such traffic would decide {rest}.")
     elif waiting:
-        said.append("Watching alone would take more than a week to decide the rest.")
-    return said
+        sentences.append("Watching alone would take more than a week to decide the rest.")
+    return sentences
 
 
 def sentence(influence: Influence) -> str:

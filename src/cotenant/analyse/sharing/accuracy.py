@@ -68,20 +68,20 @@ class Accuracy:
     def sentence(self) -> str:
         """A sentence on the precision, and what limits it."""
         if self.widest > MEANINGFUL:
-            said = f"Not precise yet: some slowdown is known to no better than ±{_percent(MEANINGFUL)}"
+            sentence = f"Not precise yet: some slowdown is known to no better than ±{_percent(MEANINGFUL)}"
         else:
-            said = f"Good to ±{_percent(self.widest)}"
+            sentence = f"Good to ±{_percent(self.widest)}"
         if self.typical < 0.75 * min(self.widest, MEANINGFUL):
-            said += f", half of the slowdowns to ±{_percent(self.typical)}"
+            sentence += f", half of the slowdowns to ±{_percent(self.typical)}"
         if self.speed_variation is not None and self.speed_variation >= WORTH_NAMING:
-            said += f", because this machine's speed varies by {_percent(self.speed_variation)} from block to block"
+            sentence += f", because this machine's speed varies by {_percent(self.speed_variation)} from block to block"
         if self.disturbed:
-            said += f"; {self.disturbed} of {self.blocks} blocks were disturbed and count less"
-        said += "."
+            sentence += f"; {self.disturbed} of {self.blocks} blocks were disturbed and count less"
+        sentence += "."
         if self.crowded and self.foreign_share is not None:
             share = _percent(self.foreign_share)
-            said += f" Other processes used {share} of the device meanwhile: without them slowdowns may differ."
-        return said
+            sentence += f" Other processes used {share} of the device meanwhile: without them slowdowns may differ."
+        return sentence
 
 
 def accuracy_of(

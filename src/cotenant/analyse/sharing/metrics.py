@@ -345,9 +345,9 @@ METRICS: Mapping[str, Metric] = {
 
 def find_metric(name: str) -> Metric | None:
     """Look up a metric by name or synonym; case, hyphens and underscores don't matter."""
-    wanted = _plain(name)
+    plain = _plain(name)
     for metric in METRICS.values():
-        if wanted in {_plain(word) for word in (metric.name, metric.title, *metric.also)}:
+        if plain in {_plain(word) for word in (metric.name, metric.title, *metric.also)}:
             return metric
     return None
 

@@ -143,15 +143,15 @@ def _gpu_changes(readings: FleetReadings, ratio: Floats, timed: Any) -> list[Cha
             by_day.append(_days_of(at, values))
     # Some series repeat exactly: assume at least the fleet's noise.
     usual = _lasting_noise([values for _, _, values in series])
-    found: list[Change] = []
+    changes: list[Change] = []
     for (gpu, at, values), (days, daily) in zip(series, by_day, strict=True):
         steps = _steps(values, len(series), max(noise_of([values]), usual))
         if steps and _line_fits_better(at, values, steps):
             steps = []
-        found += [Change(gpu, "step", float(at[step.at]), step.before, step.after) for step in steps]
+        changes += [Change(gpu, "step", float(at[step.at]), step.before, step.after) for step in steps]
         if not steps and (change := _drifted(gpu, days, daily, len(series))) is not None:
-            found.append(change)
-    return found
+            changes.append(change)
+    return changes
 
 
 def _lasting_noise(series: list[Floats]) -> float:

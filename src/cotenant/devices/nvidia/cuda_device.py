@@ -265,21 +265,21 @@ def open_cuda(part: str) -> CudaDevice:
     Raises:
         DeviceError: No such GPU, or no driver.
     """
-    wanted = part.removesuffix(ON_CPU).strip()
+    identity = part.removesuffix(ON_CPU).strip()
     mark = ON_CPU if on_cpu() else ""
     if part.endswith(ON_CPU) and not mark:
         raise DeviceError(f"cuda:{part} was recorded with torch on the CPU", hint=f"set {SEAM}=cpu to do so again")
-    if wanted.upper().startswith("MIG-"):
+    if identity.upper().startswith("MIG-"):
         parents = {instance.uuid: (gpu, instance) for gpu in nvml.gpus() for instance in gpu.instances}
-        same = [uuid for uuid in parents if uuid.lower().startswith(wanted.lower())]
+        same = [uuid for uuid in parents if uuid.lower().startswith(identity.lower())]
         if len(same) != 1:
             raise DeviceError(
-                f"there is no MIG instance {wanted!r} here", hint=f"available: {', '.join(parents) or 'none'}"
+                f"there is no MIG instance {identity!r} here", hint=f"available: {', '.join(parents) or 'none'}"
             )
         gpu, instance = parents[same[0]]
         return CudaDevice(f"cuda:{instance.uuid}{mark}", gpu, instance)
-    gpu = nvml.find(wanted or "0")
-    by_number = not wanted or wanted.isdecimal()
+    gpu = nvml.find(identity or "0")
+    by_number = not identity or identity.isdecimal()
     return CudaDevice(f"cuda:{gpu.index if by_number else gpu.uuid}{mark}", gpu)
 
 

@@ -186,11 +186,11 @@ def _silence(lines: ChildLines) -> str:
     return lines.tail[-1] if lines.tail else "it printed nothing"
 
 
-def _explained(said: str) -> Unavailable:
+def _explained(output: str) -> Unavailable:
     for pattern, reason, fix in _REASONS:
-        if re.search(pattern, said, re.IGNORECASE):
+        if re.search(pattern, output, re.IGNORECASE):
             return Unavailable(reason, fix)
-    return Unavailable(f"dcgmi dmon gives no readings: {' '.join(said.split())[:200]}", "dcgmi dmon -e 1002 -d 100")
+    return Unavailable(f"dcgmi dmon gives no readings: {' '.join(output.split())[:200]}", "dcgmi dmon -e 1002 -d 100")
 
 
 def _row_pattern(gpu_index: int) -> re.Pattern[str]:

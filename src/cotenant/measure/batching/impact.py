@@ -78,12 +78,12 @@ def read_impact(folder: Path, sizes: Sequence[int]) -> tuple[Impact, ...]:
     stages: dict[int, dict[str, float]] = {}
     for batch, stage, mean_ms in sql(_STAGES, [folder]).rows:
         stages.setdefault(int(batch), {})[str(stage)] = float(mean_ms)
-    found: dict[int, list[TenantObservation]] = {}
+    by_size: dict[int, list[TenantObservation]] = {}
     with open_runs([folder]) as runs:
         for seen in observations(runs, raw=False):
             if seen.block >= 0 and seen.n and seen.verdict != "invalid":
-                found.setdefault(int(seen.of.removeprefix("batch-")), []).append(seen)
-    return tuple(_impact(size, found[size], stages.get(size, {})) for size in sizes if size in found)
+                by_size.setdefault(int(seen.of.removeprefix("batch-")), []).append(seen)
+    return tuple(_impact(size, by_size[size], stages.get(size, {})) for size in sizes if size in by_size)
 
 
 def _impact(size: int, trials: Sequence[TenantObservation], stages_ms: Mapping[str, float]) -> Impact:

@@ -44,8 +44,8 @@ def attempt(order: dict[str, Any]) -> dict[str, Any]:
             seconds = _serve(spec, seat)
             peak = _status("VmHWM") - before if on_cpu else seat.memory_bytes()
         except (Exception, MemoryError) as error:  # noqa: BLE001 - whatever it is, it is the answer
-            said = error.message if isinstance(error, CotenantError) else f"{type(error).__name__}: {error}"
-            return {"kind": classify(said, limited=limit is not None), "said": " ".join(said.split())[:500]}
+            message = error.message if isinstance(error, CotenantError) else f"{type(error).__name__}: {error}"
+            return {"kind": classify(message, limited=limit is not None), "said": " ".join(message.split())[:500]}
     if limit is not None and peak > limit:
         return {"kind": "out of memory", "said": f"it held {peak:,} bytes of {limit:,}", "peak_bytes": peak}
     return {"kind": "ran", "peak_bytes": peak, "seconds": seconds}

@@ -160,7 +160,7 @@ def _read(batch: int, done: "subprocess.CompletedProcess[str]", *, limited: bool
         return Attempt(batch, "out of memory", "the kernel killed it, as it does when memory runs out")
     lines = done.stdout.splitlines()
     if done.returncode != 0 or not lines:
-        said = (done.stderr.strip().splitlines() or ["no error message"])[-1]
-        return Attempt(batch, classify(said, limited=limited), f"it exited with code {done.returncode}: {said}")
+        message = (done.stderr.strip().splitlines() or ["no error message"])[-1]
+        return Attempt(batch, classify(message, limited=limited), f"it exited with code {done.returncode}: {message}")
     answer = json.loads(lines[-1])
     return Attempt(batch, answer["kind"], answer.get("said", ""), answer.get("peak_bytes"), answer.get("seconds"))

@@ -127,11 +127,11 @@ def _metric_options(nsys: str, index: int | None) -> tuple[tuple[str, ...], str 
         return (), None
     for option in ("--gpu-metrics-devices", "--gpu-metrics-device"):  # the second is the older name
         done = _run([nsys, "profile", f"{option}=help"], HELP_S)
-        said = "" if done is None else done.stdout + done.stderr
-        if re.search(r"unrecogni[sz]ed option|unknown option", said, re.IGNORECASE):
+        output = "" if done is None else done.stdout + done.stderr
+        if re.search(r"unrecogni[sz]ed option|unknown option", output, re.IGNORECASE):
             continue
         for pattern, why in _NO_METRICS.items():
-            if re.search(pattern, said, re.IGNORECASE):
+            if re.search(pattern, output, re.IGNORECASE):
                 return (), f"No SM, tensor core and DRAM timelines: {why}."
         return (f"{option}={index}", f"--gpu-metrics-frequency={METRICS_HZ}"), None
     return (), "No SM, tensor core and DRAM timelines: this release of nsys can't sample GPU counters."

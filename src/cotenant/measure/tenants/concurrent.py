@@ -194,7 +194,7 @@ class _Window:
 
     def _note_error(self, row: int, error: Exception) -> None:
         kind = error.kind if isinstance(error, RequestFailed) else OTHER_ERROR
-        said = error.message if isinstance(error, CotenantError) else f"{type(error).__name__}: {error}"
+        message = error.message if isinstance(error, CotenantError) else f"{type(error).__name__}: {error}"
         if kind not in self.kinds:
             self.kinds.append(kind)
         self._answers[-1][row] = self.kinds.index(kind)
@@ -203,7 +203,7 @@ class _Window:
             return
         self._errors += 1
         self._failed_in_a_row += 1
-        self._error = self._error or said
+        self._error = self._error or message
         self._gave_up = self._failed_in_a_row >= ERRORS_IN_A_ROW
 
     def _note_finished(self, due: int | None) -> None:

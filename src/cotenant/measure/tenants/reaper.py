@@ -33,14 +33,14 @@ def end_marked(mark: str) -> None:
 
 def _marked(mark: str) -> list[int]:
     """Our processes with that mark; an ended process has no environment."""
-    wanted = f"{VARIABLE}={mark}".encode()
+    variable = f"{VARIABLE}={mark}".encode()
     own = os.getpid()
     found = []
     for name in os.listdir("/proc") if sys.platform == "linux" else ():  # noqa: PTH208 (names are all that is wanted)
         if not name.isdecimal() or int(name) == own:
             continue
         with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:  # noqa: PTH123 (no pathlib: start-up)
-            if any(entry.startswith(wanted) for entry in file.read().split(b"\0")):
+            if any(entry.startswith(variable) for entry in file.read().split(b"\0")):
                 found.append(int(name))
     return found
 

@@ -126,9 +126,9 @@ def _compared(database: Database, reference: SensorUse, other: SensorUse) -> Sen
 
 def _find(database: Database, words: str) -> SensorUse:
     every = [(sensor, _label(database, sensor)) for sensor in database.sensors()]
-    wanted = words.lower().split()
-    fitting = [(sensor, label) for sensor, label in every if all(word in label.lower() for word in wanted)]
-    exact = [pair for pair in fitting if set(wanted) >= {pair[0].sensor.lower()}]
+    terms = words.lower().split()
+    fitting = [(sensor, label) for sensor, label in every if all(word in label.lower() for word in terms)]
+    exact = [pair for pair in fitting if set(terms) >= {pair[0].sensor.lower()}]
     chosen = exact if len(exact) == 1 else fitting
     if len(chosen) == 1:
         return chosen[0][0]

@@ -54,9 +54,9 @@ class Daemon:
             (self.directory / part).mkdir(mode=0o700, exist_ok=True)
         log.info("starting an MPS daemon in %s", self.directory)
         command = [CONTROL, "-d", *(["-S"] if static else [])]
-        said = tools.run(command, env={**self.env, "CUDA_VISIBLE_DEVICES": self.gpu}, timeout_s=ANSWER_S)
-        if not said.ok:
-            return said.reason or "no error message"
+        result = tools.run(command, env={**self.env, "CUDA_VISIBLE_DEVICES": self.gpu}, timeout_s=ANSWER_S)
+        if not result.ok:
+            return result.reason or "no error message"
         until = time.monotonic() + ANSWER_S
         while not self.answers():
             if time.monotonic() > until:
@@ -66,8 +66,8 @@ class Daemon:
 
     def ask(self, command: str) -> str | None:
         """Its answer to a command; None if there is none."""
-        said = tools.run([CONTROL], text=f"{command}\n", env=self.env, timeout_s=ANSWER_S)
-        return said.out if said.ok else None
+        result = tools.run([CONTROL], text=f"{command}\n", env=self.env, timeout_s=ANSWER_S)
+        return result.out if result.ok else None
 
     def answers(self) -> bool:
         """True if it answers."""

@@ -90,19 +90,19 @@ class MigFixture(Undoing):
         return bool(self.instances) and all(instance.uuid in have for instance in self.instances)
 
     def _make(self, gpu: GpuFacts, profiles: Sequence[str]) -> None:
-        said = _smi(gpu, "mig", "-cgi", ",".join(profiles), "-C")
+        output = _smi(gpu, "mig", "-cgi", ",".join(profiles), "-C")
         assert self._left is not None
-        self._left.note(made=re.findall(r"created GPU instance ID\s+(\d+)", said))
+        self._left.note(made=re.findall(r"created GPU instance ID\s+(\d+)", output))
         nvml.forget()  # the library must be reopened to see them
 
 
 def _smi(gpu: GpuFacts, *arguments: str) -> str:
     """Run nvidia-smi for a GPU. Raises SharingUnavailable with its message."""
     first, rest = ([arguments[0]], arguments[1:]) if arguments[0] == "mig" else ([], arguments)
-    said = tools.run([SMI, *first, "-i", str(gpu.index), *rest])
-    if not said.ok:
-        raise SharingUnavailable(f"`{SMI} {' '.join([*first, *rest])}` failed: {said.reason}")
-    return said.out
+    result = tools.run([SMI, *first, "-i", str(gpu.index), *rest])
+    if not result.ok:
+        raise SharingUnavailable(f"`{SMI} {' '.join([*first, *rest])}` failed: {result.reason}")
+    return result.out
 
 
 def _chosen(have: Sequence[Instance], profiles: Sequence[str]) -> tuple[Instance, ...]:
