@@ -27,8 +27,8 @@ from cotenant.workloads.protocol import DEFAULT_TOKENS
 
 REPLICATIONS = 5
 """Of the scheduler's arrivals."""
-LEAST_REQUESTS, LONGEST_S = 200, 120.0
-"""Of each tenant and replication, if that doesn't take longer."""
+LEAST_REQUESTS, MOST_REQUESTS, LONGEST_S = 200, 4000, 120.0
+"""Of each tenant in a replication, if all tenants together don't get more and it doesn't take longer."""
 TOGETHER = ("mps", "streams")
 """Ways to share in which tenants without a share may use the entire GPU."""
 
@@ -134,7 +134,8 @@ def _in_order(
     places = {name: place for place, name in enumerate(file.tenants)}
     rates = {name: _rate(file.tenants[name], costs[name]) for name in lane.tenants}
     slowest = min((rate for rate in rates.values() if rate > 0), default=LEAST_REQUESTS / LONGEST_S)
-    seconds = max(seconds, min(LEAST_REQUESTS / slowest, LONGEST_S))
+    all_rps = max(sum(rates.values()), slowest)
+    seconds = max(seconds, min(LEAST_REQUESTS / slowest, MOST_REQUESTS / all_rps, LONGEST_S))
     contracts = [file.tenants[name].scheduled_contract(name, _tokens(file.tenants[name])) for name in lane.tenants]
     judged = {name: [_Judged(objective, []) for objective in _objectives(file, costs, name)] for name in lane.tenants}
     shed = dict.fromkeys(lane.tenants, 0)
