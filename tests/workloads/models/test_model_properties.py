@@ -130,11 +130,11 @@ def test_a_description_survives_json():
 
 
 def test_a_description_is_computed_once(monkeypatch):
-    from cotenant.workloads.models import describing
+    from cotenant.workloads.models import workload
 
     spec = WorkloadSpec(name="bert-base-mini")
     first = find(spec.name).properties(spec)
-    monkeypatch.setattr(describing, "describe", lambda *_: pytest.fail("computed twice"))
+    monkeypatch.setattr(workload, "describe", lambda *_: pytest.fail("computed twice"))
     assert find(spec.name).properties(spec) == first
     with pytest.raises(pytest.fail.Exception):
         find(spec.name).properties(spec.model_copy(update={"batch": 3}))
