@@ -15,7 +15,16 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cotenant.scheduling import EarliestDeadline, Event, Fairness, FirstCome, Instruction, Policy, Scheduler, Settings
+from cotenant.scheduling import (
+    DeviceScheduler,
+    EarliestDeadline,
+    Event,
+    Fairness,
+    FirstCome,
+    Instruction,
+    Policy,
+    Settings,
+)
 from cotenant.scheduling.simulation import SimulatedDevice, SimulatedResult, SpeedModes, clairvoyant_bound, simulate
 from cotenant.scheduling.simulation import reference as three
 
@@ -38,7 +47,7 @@ CONDITIONS: dict[str, dict[str, Any]] = {
 }
 
 
-class TimedScheduler(Scheduler):
+class TimedScheduler(DeviceScheduler):
     """Records the time of each event that leads to a decision."""
 
     def __init__(self, *args: Any, **more: Any) -> None:

@@ -20,7 +20,7 @@ from replay import empty_s, own_costs, planned_costs, replayed_device
 from rounds import QUIET
 from scenarios import LOADS, TIMES, arrivals
 
-from cotenant.scheduling import Contract, EarliestDeadline, Fairness, Scheduler, Settings
+from cotenant.scheduling import Contract, DeviceScheduler, EarliestDeadline, Fairness, Settings
 from cotenant.scheduling.simulation import Arrival, clairvoyant_bound, simulate
 
 FRONT_S = 1e-3
@@ -82,7 +82,7 @@ def beside(row: Row) -> Row:
     tenants = [(Contract(name, TIMES * spaced_s[name] - FRONT_S), costs[name]) for name in costs]
     fairness = Fairness.EQUAL if row["system"] == "cotenant-equal" else Fairness.SHARES
     policy = EarliestDeadline(chunks=row["system"] == "edf-chunks") if row["system"].startswith("edf") else None
-    scheduler = Scheduler(tenants, Settings(fairness=fairness), policy)
+    scheduler = DeviceScheduler(tenants, Settings(fairness=fairness), policy)
     result = simulate(coming, scheduler, replayed_device(row), delay_s=HOP_S)
     actual = [(contract, own_costs(row)[contract.tenant]) for contract, _ in tenants]
     bound, batched = (

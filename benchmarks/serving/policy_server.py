@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.cli.main import main
-from cotenant.scheduling import ChunkDone, Event, Instruction, Scheduler, Shed, TenantAdded, TenantCosts
+from cotenant.scheduling import ChunkDone, DeviceScheduler, Event, Instruction, Shed, TenantAdded, TenantCosts
 from cotenant.scheduling.policy import EarliestDeadline
 from cotenant.serving import deployment
 from cotenant.serving.workers import supervisor
@@ -34,7 +34,7 @@ class NoSpare(supervisor.Patience):
     spare_s: float = 1e6
 
 
-class WatchedScheduler(Scheduler):
+class WatchedScheduler(DeviceScheduler):
     """Records what it learns and the time of its decisions."""
 
     def __init__(self, *args: Any, **more: Any) -> None:

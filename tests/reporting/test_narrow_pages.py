@@ -8,7 +8,7 @@ from cotenant.devices.catalogue import DeviceInfo
 from cotenant.devices.protocol import SharingMode
 from cotenant.measure.batching.impact import BatchAnswer
 from cotenant.prediction.batch_limit import Growth, Room, predict
-from cotenant.reporting.terminal.batch import batch_tables
+from cotenant.reporting.terminal.batch_sizes import batch_tables
 from cotenant.reporting.terminal.lists import device_list
 
 PROCESSES = SharingMode("processes", "a process each", available=True)

@@ -5,7 +5,7 @@ from cotenant.scheduling import (
     BatchCurve,
     ChunkCost,
     Contract,
-    Scheduler,
+    DeviceScheduler,
     ServiceClass,
     TenantCosts,
     settle_shares,
@@ -38,7 +38,10 @@ def test_a_best_effort_tenant_gets_no_share():
         (lambda: ChunkCost(0.01, 0.005, 0.01), "p90"),
         (lambda: BatchCurve((1.0, 0.9)), "can't fall"),
         (lambda: TenantCosts(()), "at least one chunk"),
-        (lambda: Scheduler([(Contract("a", 0.005), encoder(each_s=0.010))]), "below the 10 ms that one request takes"),
+        (
+            lambda: DeviceScheduler([(Contract("a", 0.005), encoder(each_s=0.010))]),
+            "below the 10 ms that one request takes",
+        ),
     ],
 )
 def test_errors_are_one_sentence(make, words):

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from cotenant.scheduling import (
     Cancelled,
     Contract,
+    DeviceScheduler,
     EarliestDeadline,
     Fairness,
     FirstCome,
-    Scheduler,
     Settings,
     Shed,
     TenantAdded,
@@ -64,7 +64,7 @@ arrivals = st.lists(
 
 def make(policy):
     chosen, order = POLICIES[policy]()
-    return Scheduler([(Contract(name, OBJECTIVES[name]), costs) for name, costs in COSTS.items()], chosen, order)
+    return DeviceScheduler([(Contract(name, OBJECTIVES[name]), costs) for name, costs in COSTS.items()], chosen, order)
 
 
 @settings(max_examples=120, deadline=None, derandomize=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cotenant import scheduling
-from cotenant.scheduling import Arrived, ChunkDone, Contract, Fairness, Scheduler, Settings, StartChunk, Tick
+from cotenant.scheduling import Arrived, ChunkDone, Contract, DeviceScheduler, Fairness, Settings, StartChunk, Tick
 from cotenant.scheduling.simulation import Arrival, SimulatedDevice, simulate
 from cotenant.scheduling.waiting import VIEW
 
@@ -39,7 +39,7 @@ def backlogged(waiting, *, fairness=Fairness.SHARES):
     costs = {"quick": encoder(each_s=1e-4, curve=(1.0, 1.6)), "slow": encoder(chunks=3, each_s=1e-4), "gpt": decoder()}
     objectives = {"quick": 900.0, "slow": 2000.0, "gpt": 4000.0}
     contracts = [(Contract(name, objectives[name]), costs[name]) for name in costs]
-    scheduler = Scheduler(contracts, Settings(fairness=fairness))
+    scheduler = DeviceScheduler(contracts, Settings(fairness=fairness))
     started = []
     for number in range(waiting):
         tenant = ("quick", "slow", "gpt")[number % 3]
@@ -82,7 +82,7 @@ def test_a_simulation_ten_times_too_fast_costs_the_same_per_request(tenant):
 
     def steps_each(requests):
         arrivals = [Arrival(number * costs.total_s / 10, tenant) for number in range(requests)]
-        scheduler = Scheduler([(Contract(tenant, 10_000.0), costs)])
+        scheduler = DeviceScheduler([(Contract(tenant, 10_000.0), costs)])
         with Steps() as steps:
             result = simulate(arrivals, scheduler, SimulatedDevice({tenant: costs}, noise=0.0))
         assert all(outcome.met for outcome in result.outcomes), "all of them waited"
@@ -93,7 +93,7 @@ def test_a_simulation_ten_times_too_fast_costs_the_same_per_request(tenant):
 
 def test_a_tick_finds_what_it_was_asked_for_in_a_long_queue():
     """The time to wake up is that of a job in view: a tick would not look at the others."""
-    scheduler = Scheduler([(Contract("quick", 100.0), encoder(each_s=0.01))])
+    scheduler = DeviceScheduler([(Contract("quick", 100.0), encoder(each_s=0.01))])
     for number in range(10 * VIEW):
         scheduler.handle(Arrived(0.0, number, "quick"))
     out = scheduler.handle(Tick(scheduler.wake_at() + 1e-3))

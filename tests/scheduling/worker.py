@@ -6,10 +6,10 @@ from cotenant.scheduling import (
     ChunkDone,
     ChunkLost,
     Contract,
+    DeviceScheduler,
     Done,
     Dropped,
     QueueAhead,
-    Scheduler,
     Settings,
     Shed,
     StartChunk,
@@ -33,7 +33,7 @@ def scheduler(*tenants, policy=None, **settings):
         (tenant[0], tenant[1]) if len(tenant) == 2 else (Contract(tenant[0], tenant[1]), tenant[2])
         for tenant in tenants
     ]
-    return Scheduler(agreed, Settings(**settings), policy)
+    return DeviceScheduler(agreed, Settings(**settings), policy)
 
 
 class Worker:

@@ -54,7 +54,7 @@ def command(
 
     from cotenant.api.batch import batch
     from cotenant.measure.events import silent
-    from cotenant.reporting.terminal.batch import batch_note, batch_tables
+    from cotenant.reporting.terminal.batch_sizes import batch_note, batch_tables
     from cotenant.reporting.terminal.progress import watch
 
     talk = console(talk=True)

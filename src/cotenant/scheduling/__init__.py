@@ -1,7 +1,7 @@
 """Pure: the scheduler that orders the requests of a device's tenants; costs come in as values.
 
-Events go in, instructions come out (``Scheduler.handle``). The same object runs in the server, in the check of a plan,
-in a dry run and under simulated time (``cotenant.scheduling.simulation``).
+Events go in, instructions come out (``DeviceScheduler.handle``). The same object runs in the server, in a dry run and
+under simulated time (``cotenant.scheduling.simulation``).
 """
 
 from cotenant.scheduling.contract import Contract, Fairness, ServiceClass, Settings, settle_shares
@@ -32,7 +32,7 @@ from cotenant.scheduling.instructions import (
 )
 from cotenant.scheduling.policy import EarliestDeadline, FirstCome, Policy, PolicyChoice
 from cotenant.scheduling.roster import TenantStanding
-from cotenant.scheduling.scheduler import Scheduler
+from cotenant.scheduling.scheduler import DeviceScheduler
 
 __all__ = [
     "Arrived",
@@ -44,6 +44,7 @@ __all__ = [
     "ChunkLost",
     "Contract",
     "Decision",
+    "DeviceScheduler",
     "Done",
     "Dropped",
     "EarliestDeadline",
@@ -55,7 +56,6 @@ __all__ = [
     "PolicyChoice",
     "QueueAhead",
     "RequestId",
-    "Scheduler",
     "ServiceClass",
     "Settings",
     "Shed",

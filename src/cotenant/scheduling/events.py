@@ -92,7 +92,7 @@ class TenantResumed(NamedTuple):
 
 
 class Tick(NamedTuple):
-    """Time passed; see ``Scheduler.wake_at``."""
+    """Time passed; see ``DeviceScheduler.wake_at``."""
 
     time: float
 

@@ -31,7 +31,7 @@ from cotenant.scheduling.tenant import TenantState
 from cotenant.scheduling.waiting import Waiting
 
 
-class Scheduler:
+class DeviceScheduler:
     """Orders the requests of all tenants of a device.
 
     Feed it every event with ``handle`` and carry out what it returns, in order. Every request that arrives is answered

@@ -17,13 +17,13 @@ from cotenant.scheduling import (
     Chunk,
     ChunkDone,
     ChunkLost,
+    DeviceScheduler,
     Done,
     Dropped,
     Event,
     Instruction,
     QueueAhead,
     RequestId,
-    Scheduler,
     Shed,
     StartChunk,
     TenantPaused,
@@ -44,7 +44,7 @@ class Conductor:
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        scheduler: DeviceScheduler,
         crew: Crew,
         *,
         observe: Callable[[RequestOutcome], None] | None = None,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cotenant.scheduling import Scheduler, Settings, TenantCosts
+from cotenant.scheduling import DeviceScheduler, Settings, TenantCosts
 from cotenant.serving.backends.lanes import OpenLane, open_lane
 from cotenant.serving.backends.probing import Passing
 from cotenant.serving.codec import find_codec
@@ -138,7 +138,7 @@ async def begin(
 
 def _conductor(file: TenantsFile, lane: Lane, measures: Measures) -> Conductor:
     settings = Settings(fairness=file.rule(), way_s=WAY_S, cache_bytes=file.cache_bytes(lane))
-    return Conductor(Scheduler([], settings, now=time.monotonic()), Crew(), observe=measures.add)
+    return Conductor(DeviceScheduler([], settings, now=time.monotonic()), Crew(), observe=measures.add)
 
 
 async def _open_device(

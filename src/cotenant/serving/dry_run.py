@@ -13,7 +13,7 @@ import numpy as np
 
 from cotenant.errors import ServingError
 from cotenant.planning.check import BASIS, SEEDS, Attained, Checked, interval_over_seeds
-from cotenant.scheduling import Scheduler, Settings, TenantCosts
+from cotenant.scheduling import DeviceScheduler, Settings, TenantCosts
 from cotenant.scheduling.simulation import Arrival, SimulatedDevice, simulate
 from cotenant.scheduling.simulation.simulator import SimulatedRequest
 from cotenant.serving.reloader import opened
@@ -145,7 +145,7 @@ def _in_order(
             for name in lane.tenants
             for arrival in _arrivals(name, file.tenants[name], costs[name], seconds, seed + 1000 * run + places[name])
         )
-        scheduler = Scheduler(
+        scheduler = DeviceScheduler(
             [(contract, costs[contract.tenant]) for contract in contracts],
             Settings(
                 fairness=file.rule(),

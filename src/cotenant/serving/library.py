@@ -18,7 +18,7 @@ from cotenant.scheduling import (
     TenantStanding,
     settle_shares,
 )
-from cotenant.scheduling import Scheduler as Core
+from cotenant.scheduling import DeviceScheduler as Core
 from cotenant.serving.conductor import Conductor
 from cotenant.serving.tickets import Pending, TokenSink
 from cotenant.serving.workers.admission import admit, check_floor

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.queues import constant_service, coverage
-from cotenant.scheduling import BatchCurve, Contract, FirstCome, Scheduler, Settings, TenantCosts, chunk_cost
+from cotenant.scheduling import BatchCurve, Contract, DeviceScheduler, FirstCome, Settings, TenantCosts, chunk_cost
 from cotenant.scheduling.simulation import Arrival, SimulatedDevice, simulate
 from cotenant.scheduling.simulation.lines import NEVER, Line, latencies, tail_of
 
@@ -57,7 +57,7 @@ def scheduled(due, largest=1, policy=None):
         (chunk_cost(1.0),), BatchCurve(tuple(np.linspace(1.0, 2.0, largest)) if largest > 1 else (1.0,))
     )
     patient = Contract("t", 1e6, hard=False)
-    scheduler = Scheduler([(patient, costs)], Settings(backlog=1e9), policy)
+    scheduler = DeviceScheduler([(patient, costs)], Settings(backlog=1e9), policy)
     found = simulate([Arrival(float(time), "t") for time in due], scheduler, SimulatedDevice({"t": costs}, noise=0.0))
     return np.array([one.latency_s for one in found.outcomes])
 

@@ -1,6 +1,6 @@
 import pytest
 
-from cotenant.scheduling import Contract, EarliestDeadline, Fairness, FirstCome, Scheduler, Settings
+from cotenant.scheduling import Contract, DeviceScheduler, EarliestDeadline, Fairness, FirstCome, Settings
 from cotenant.scheduling.simulation import (
     Arrival,
     SimulatedDevice,
@@ -21,7 +21,7 @@ def served(load, policy=None, seeds=SEEDS, **settings):
     """Mean attainment by tenant and mean goodput on the reference tenants."""
     results = []
     for seed in seeds:
-        scheduler = Scheduler(three.contracts(), Settings(**settings), policy)
+        scheduler = DeviceScheduler(three.contracts(), Settings(**settings), policy)
         device = SimulatedDevice(three.COSTS, seed=seed)
         results.append(simulate(three.arrivals(load, seed, SECONDS), scheduler, device))
     parts = [result.attainment() for result in results]
@@ -55,7 +55,7 @@ def test_the_bound_is_above_the_scheduler_and_not_far():
     arrivals = three.arrivals("S3", 33, 6.0)
     bound = clairvoyant_bound(arrivals, three.contracts(), three.WORTH_S, duration_s=6.0)
     batched = clairvoyant_bound(arrivals, three.contracts(), three.WORTH_S, duration_s=6.0, batching=True)
-    result = simulate(arrivals, Scheduler(three.contracts()), SimulatedDevice(three.COSTS, seed=33))
+    result = simulate(arrivals, DeviceScheduler(three.contracts()), SimulatedDevice(three.COSTS, seed=33))
     assert batched.goodput >= bound.goodput
     assert 0.8 * bound.goodput < result.goodput(three.WORTH_S, 6.0) <= batched.goodput
 
@@ -70,7 +70,7 @@ def test_the_bound_of_a_small_case_matches_a_hand_calculation():
 def test_a_device_that_changes_its_speed_is_followed():
     tenants = [(Contract("a", 0.05), encoder(chunks=4, each_s=0.0025))]
     device = SimulatedDevice({"a": tenants[0][1]}, noise=0.05, modes=SpeedModes((2.0,)), seed=1)
-    scheduler = Scheduler(tenants)
+    scheduler = DeviceScheduler(tenants)
     result = simulate(poisson({"a": 40.0}, 5.0, seed=1), scheduler, device)
     assert scheduler.speed == pytest.approx(2.0, rel=0.15)
     assert result.attainment()["a"] > 0.6
@@ -80,12 +80,12 @@ def test_a_recorded_speed_is_replayed():
     costs = encoder(chunks=1, each_s=0.01)
     device = SimulatedDevice({"a": costs}, noise=0.0, trace=SpeedTrace([0.0, 1.0], [1.0, 3.0]))
     arrivals = [Arrival(0.5, "a"), Arrival(1.5, "a")]
-    result = simulate(arrivals, Scheduler([(Contract("a", 0.5), costs)]), device)
+    result = simulate(arrivals, DeviceScheduler([(Contract("a", 0.5), costs)]), device)
     assert [outcome.latency_s for outcome in result.outcomes] == pytest.approx([0.01, 0.03])
 
 
 def test_the_queue_hides_message_delays():
-    scheduler = Scheduler(three.contracts())
+    scheduler = DeviceScheduler(three.contracts())
     arrivals = three.arrivals("S3", 34, 5.0)
     result = simulate(arrivals, scheduler, SimulatedDevice(three.COSTS, seed=34), delay_s=0.0003)
     assert result.replaced > 0

@@ -5,7 +5,7 @@ import json
 import time
 from contextlib import asynccontextmanager
 
-from cotenant.scheduling import BatchCurve, Contract, Scheduler, Settings, TenantAdded, TenantCosts, chunk_cost
+from cotenant.scheduling import BatchCurve, Contract, DeviceScheduler, Settings, TenantAdded, TenantCosts, chunk_cost
 from cotenant.serving.codec import ByteCodec
 from cotenant.serving.conductor import Conductor
 from cotenant.serving.http.app import Application
@@ -42,7 +42,7 @@ async def front(*, slow=(), keys=None, admin=None, cache_memory=None, **limits):
     """The application over three tenants; ``slow`` ones take 0.2 s a request."""
     measures = Measures()
     settings = Settings(cache_bytes=cache_memory)
-    conductor = Conductor(Scheduler([], settings, now=time.monotonic()), Crew(), observe=measures.add)
+    conductor = Conductor(DeviceScheduler([], settings, now=time.monotonic()), Crew(), observe=measures.add)
     worker = SimulatedWorker(conductor)
     service = Service(conductor, "cpu", measures, lambda _: True, admin_key=admin)
     for name, signature in (("bert", ENCODER), ("conv", VISION), ("gpt", DECODER)):

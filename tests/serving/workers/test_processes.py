@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from cotenant.errors import BadInput, Refused, ServingError
-from cotenant.scheduling import Chunk, Contract, Scheduler
+from cotenant.scheduling import Chunk, Contract, DeviceScheduler
 from cotenant.serving.conductor import Conductor
 from cotenant.serving.tensors import label, unpack
 from cotenant.serving.workers.crew import Crew
@@ -43,7 +43,7 @@ def serving(scenario, *orders, objective_s=30.0, **patience):
     """Run a scenario with workers; it gets the conductor and the supervisor."""
 
     async def main():
-        conductor = Conductor(Scheduler([], now=time.monotonic()), Crew())
+        conductor = Conductor(DeviceScheduler([], now=time.monotonic()), Crew())
         supervisor = Supervisor(conductor, Patience(**patience))
         contracts = [Contract(tenant.name, objective_s) for one in orders for tenant in one.tenants]
         try:

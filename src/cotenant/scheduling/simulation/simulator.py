@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from cotenant.scheduling.events import Arrived, ChunkDone, Event, RequestId
 from cotenant.scheduling.instructions import Chunk, Done, Dropped, Instruction, QueueAhead, Shed, StartChunk, Why
-from cotenant.scheduling.scheduler import Scheduler
+from cotenant.scheduling.scheduler import DeviceScheduler
 from cotenant.scheduling.simulation.device import Arrival, SimulatedDevice
 
 # --- the outcome of each request, and statistics by tenant
@@ -73,7 +73,7 @@ class _Worker:
 
 
 def simulate(
-    arrivals: Sequence[Arrival], scheduler: Scheduler, device: SimulatedDevice, *, delay_s: float = 0.0
+    arrivals: Sequence[Arrival], scheduler: DeviceScheduler, device: SimulatedDevice, *, delay_s: float = 0.0
 ) -> SimulatedResult:
     """Run all arrivals through the scheduler; ``delay_s`` is the message delay between scheduler and worker."""
     return _Simulation(arrivals, scheduler, device, delay_s).run()
@@ -81,7 +81,7 @@ def simulate(
 
 class _Simulation:
     def __init__(
-        self, arrivals: Sequence[Arrival], scheduler: Scheduler, device: SimulatedDevice, delay_s: float
+        self, arrivals: Sequence[Arrival], scheduler: DeviceScheduler, device: SimulatedDevice, delay_s: float
     ) -> None:
         self._arrivals = arrivals
         self._scheduler = scheduler

@@ -10,7 +10,16 @@ from typing import Any, Protocol
 
 from cotenant.clients.framing import HttpReply
 from cotenant.errors import BackendTimeout, Refused, RequestFailed, ServingError
-from cotenant.scheduling import Chunk, RequestId, Scheduler, Settings, TenantAdded, TenantPaused, TenantResumed, Why
+from cotenant.scheduling import (
+    Chunk,
+    DeviceScheduler,
+    RequestId,
+    Settings,
+    TenantAdded,
+    TenantPaused,
+    TenantResumed,
+    Why,
+)
 from cotenant.serving.backends.backend import Backend, Errand, Piece
 from cotenant.serving.backends.probing import BackendFacts, probe
 from cotenant.serving.conductor import Conductor
@@ -290,7 +299,7 @@ async def open_lane(file: TenantsFile, lane: Lane, measures: Measures) -> OpenLa
         ServingError: A backend is unreachable or refuses, or an objective is below the time of a request.
     """
     settings = Settings(fairness=file.rule(), slots=lane.slots, queue_ahead=False)
-    conductor = Conductor(Scheduler([], settings, now=time.monotonic()), Crew(), observe=measures.add)
+    conductor = Conductor(DeviceScheduler([], settings, now=time.monotonic()), Crew(), observe=measures.add)
     opened = OpenLane(conductor)
     gate = Gate() if lane.name == SLEEPERS else None
     try:
