@@ -130,7 +130,10 @@ def test_tenants_to_plan_are_predicted_in_pairs_at_their_rates(tmp_path):
     found = cotenant.predict(file, device="sim:a100-sxm4-40gb")
     assert {mix.mix for mix in found.mixes} == {("embed", "detect")}
     assert {"mps", "processes"} <= {mix.sharing for mix in found.mixes}
-    assert all(one.tail is not None and one.tail.attainment.est > 0.9 for one in found.mixes[0].tenants)
+    embed, detect = found.mixes[0].tenants
+    assert embed.tail is None, "its queue takes up to 16 requests at once, which only plans and dry runs simulate"
+    assert any(note.startswith("No latency of embed, which executes several requests at once") for note in found.notes)
+    assert detect.tail.attainment.est > 0.9
     assert cotenant.predict(file, device="sim:a100-sxm4-40gb", next_mixes=1).next
 
 

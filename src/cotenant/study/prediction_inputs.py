@@ -73,6 +73,7 @@ def asked_of(
         "mixes": evidence.mixes,
         "notes": (*learnt.notes, *(f"{reason}." for reason in unused)),
         "errors": evidence.errors,
+        "batching": frozenset(name for name, entry in study.tenants.items() if entry.most_at_once > 1),
     }
     shaky = [name for name, solo in matched.items() if solo is not None and solo.unstable]
     if shaky:

@@ -68,6 +68,8 @@ class Asked:
     """None where the device's power law is unknown."""
     errors: Mapping[tuple[str, TenantIdentity], ModelErrorRecord] = field(default_factory=dict)
     """By way to share and tenant: the simulation's error, where mixes were simulated."""
+    batching: frozenset[str] = frozenset()
+    """Tenants whose software executes several requests at once: their queue isn't the simple one here."""
 
 
 def forecast(
@@ -289,7 +291,7 @@ def _tails(
     services = [solo * np.array(case) if at_load else stretched(solo, np.array(case), weights, rates) for case in cases]
     return [
         None
-        if load is None
+        if load is None or name in asked.batching
         else _tail(
             load, [float(service[tenant]) for service in services], asked.objectives.get(name, ()), slowdowns[tenant]
         )
@@ -380,6 +382,11 @@ def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str]) -> t
     if asked.loads:
         notes.append(
             "Latencies under open loads are of simulated queues, with constant service times: not validated for mixes."
+        )
+    if batching := sorted(asked.batching & asked.loads.keys()):
+        notes.append(
+            f"No latency of {listed(batching)}, which {'executes' if len(batching) == 1 else 'execute'} several requests "
+            "at once: `cotenant plan` and `cotenant serve --dry-run` simulate that."
         )
     return tuple(notes)
 
