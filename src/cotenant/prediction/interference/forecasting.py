@@ -385,8 +385,8 @@ def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str]) -> t
         )
     if batching := sorted(asked.batching & asked.loads.keys()):
         notes.append(
-            f"No latency of {listed(batching)}, which {'executes' if len(batching) == 1 else 'execute'} several requests "
-            "at once: `cotenant plan` and `cotenant serve --dry-run` simulate that."
+            f"No latency of {listed(batching)}, which {'executes' if len(batching) == 1 else 'execute'} several "
+            "requests at once: `cotenant plan` and `cotenant serve --dry-run` simulate that."
         )
     return tuple(notes)
 
