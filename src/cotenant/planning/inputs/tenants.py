@@ -39,13 +39,16 @@ def tenants_to_plan(path: Path, overrides: Sequence[str] = ()) -> "Study":
 
 
 def devices_in(file: "Study", source: Path) -> str:
-    """The devices that a file names. Raises StudyError if it names none."""
-    if file.devices is None or file.role is not None:
+    """The devices that a file names, or the one device that it is for. Raises StudyError if it names none."""
+    named = file.devices if file.role is None else None
+    if named is None and "device" in file.model_fields_set:
+        named = file.device
+    if named is None:
         raise StudyError(
             f"{source} names no devices to plan for",
             hint="name them: --devices sim:a100-sxm4-80gb*4, or devices: sim:a100-sxm4-80gb*4 in the file",
         )
-    return file.devices
+    return named
 
 
 def model_of(entry: "TenantEntry") -> "Model":
