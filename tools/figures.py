@@ -2,7 +2,7 @@
 
     .venv/bin/python tools/figures.py
 
-`figures.json` has the main figures of every model at its defaults, `models/templates.json.gz` its operators by batch
+`figures.json` has the main figures of every model at its defaults, `models/describing.json.gz` its operators by batch
 and length. A template is fitted to dry runs at six sizes and kept if it gives dry runs at other sizes exactly.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from cotenant.study.files import load_study
 from cotenant.workloads.catalogue import find, model_entries
-from cotenant.workloads.models import templates
+from cotenant.workloads.models import describing
 from cotenant.workloads.models.building import dry_run
 from cotenant.workloads.models.entry import ModelEntry
 from cotenant.workloads.protocol import Dtype, Figures, Operator, Properties, WorkloadSpec
@@ -91,7 +91,7 @@ def _fitted(  # noqa: PLR0917
         return None
     inverse = _inverse(at)
     rows = [_numbers(one) for one in passes]
-    known: dict[tuple[float, ...], templates.Polynomial] = {}
+    known: dict[tuple[float, ...], describing.Polynomial] = {}
     fitted = []
     for column in zip(*rows, strict=True):
         if column not in known:
@@ -112,7 +112,7 @@ def _fitted(  # noqa: PLR0917
 def _same(  # noqa: PLR0917
     data: dict[str, Any], entry: ModelEntry, mode: str, dtype: Dtype, batch: int, seq: int
 ) -> bool:
-    base, operators = templates.Template(data, dtype).at(batch, seq, preparation=True)
+    base, operators = describing.Template(data, dtype).at(batch, seq, preparation=True)
     real = _pass(entry, mode, dtype, batch, seq)
     assert base.peak_memory_bytes is not None
     assert real.peak_memory_bytes is not None
@@ -144,7 +144,7 @@ def _of_operator(operator: Operator) -> list[float]:
 
 def _inverse(at: Sequence[tuple[int, int]]) -> list[tuple[int, list[Fraction]]]:
     """Rows of the inverse of the monomials at these sizes, and which monomial each belongs to."""
-    terms = [templates.monomials(batch, seq) for batch, seq in at]
+    terms = [describing.monomials(batch, seq) for batch, seq in at]
     used = [0] if len(at) == 1 else [0, 2, 4] if len({b for b, _ in at}) == 1 else [0, 1] if len(at) == 2 else range(6)
     matrix = [[Fraction(row[number]) for number in used] for row in terms]
     size = len(matrix)
@@ -160,7 +160,7 @@ def _inverse(at: Sequence[tuple[int, int]]) -> list[tuple[int, list[Fraction]]]:
     return [(number, row[size:]) for number, row in zip(used, whole, strict=True)]
 
 
-def _polynomial(inverse: Sequence[tuple[int, list[Fraction]]], values: Sequence[float]) -> templates.Polynomial:
+def _polynomial(inverse: Sequence[tuple[int, list[Fraction]]], values: Sequence[float]) -> describing.Polynomial:
     if len(set(values)) == 1:
         return int(values[0])
     factors = [Fraction(0)] * 6
@@ -173,7 +173,7 @@ def _polynomial(inverse: Sequence[tuple[int, list[Fraction]]], values: Sequence[
 
 def _data(
     first: Properties,
-    fitted: Sequence[templates.Polynomial],
+    fitted: Sequence[describing.Polynomial],
     inverse: Sequence[tuple[int, list[Fraction]]],
     passes: Sequence[Properties],
     dtype: Dtype,
@@ -210,7 +210,7 @@ def main() -> None:
     text = json.dumps(models, separators=(",", ":"))
     if len(sys.argv) == 1:
         FILE.write_text(computed(), encoding="utf-8")
-        templates.FILE.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+        describing.FILE.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
 
 
 if __name__ == "__main__":

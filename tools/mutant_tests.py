@@ -1,18 +1,13 @@
 """Which tests reach which function: what `mutants.py` runs for a fault, most telling tests first.
 
-The knowledge comes from one run of the tests under coverage, with the name of the test as context. It is kept by
-function and by line within the function, so that it stays useful while files change elsewhere.
+What a test reaches is kept by function and by line within the function, so that it stays useful while files change
+elsewhere.
 """
 
 import ast
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 MODULE = ""
 """Stands for the lines of a file outside every function, which run when it is imported."""
@@ -75,69 +70,6 @@ class Reach:
         return chosen
 
 
-def together(parts: Iterable[Reach]) -> Reach:
-    """What several runs of tests reach, each in files of its own."""
-    every = [*parts]
-    return Reach(
-        {file: functions for part in every for file, functions in part.files.items()},
-        {test: seconds for part in every for test, seconds in part.seconds.items()},
-    )
-
-
-def write(path: Path, reach: Reach) -> None:
-    """Keep it for later."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"files": reach.files, "seconds": reach.seconds}))
-
-
-def read(path: Path) -> Reach:
-    """What `write` kept."""
-    kept = json.loads(path.read_text())
-    return Reach(kept["files"], kept["seconds"])
-
-
-def gather(root: Path, data: Path, times: Path) -> Reach:
-    """What a run under coverage (`--cov-context=test`) and its JUnit file (`junit_family=xunit1`) tell."""
-    from coverage import CoverageData
-
-    coverage = CoverageData(basename=str(data))
-    coverage.read()
-    files: dict[str, dict[str, dict[str, list[int]]]] = {}
-    for name in coverage.measured_files():
-        path = Path(name)
-        if not path.is_relative_to(root) or not path.is_file():
-            continue
-        functions = spans(path.read_text())
-        kept = files.setdefault(str(path.relative_to(root)), {})
-        for line, contexts in coverage.contexts_by_lineno(name).items():
-            function, offset = located(functions, line)
-            for test in {context.rpartition("|")[0] for context in contexts} - {""}:
-                kept.setdefault(function, {}).setdefault(test, []).append(offset)
-    return Reach(files, dict(_seconds(times)))
-
-
-def _seconds(times: Path) -> Iterable[tuple[str, float]]:
-    for case in ET.parse(times).iter("testcase"):  # noqa: S314 - written by our own run
-        file, name = case.get("file") or "", case.get("name") or ""
-        module = Path(file).with_suffix("").as_posix().replace("/", ".")
-        classes = (case.get("classname") or "").removeprefix(module).strip(".").split(".")
-        yield "::".join([file, *filter(None, classes), name]), float(case.get("time") or 0)
-
-
-def measure(root: Path, sources: Sequence[str], tests: Sequence[str], folder: Path, *, jobs: int) -> Reach:
-    """Run the tests under coverage and keep what they reach in `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    settings, data, times = folder / "coveragerc", folder / "coverage", folder / "times.xml"
-    settings.write_text(
-        "[run]\nsource =\n" + "".join(f"    {source}\n" for source in sources) + f"data_file = {data}\n"
-    )
-    options = ["-q", "-n", str(jobs), "--dist", "loadfile", "-m", "not slow and not quiet", "-p", "no:cacheprovider"]
-    options += ["--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report="]
-    options += [f"--junitxml={times}", "-o", "junit_family=xunit1"]
-    subprocess.run([sys.executable, "-m", "pytest", *options, *tests], cwd=root, env=os.environ, check=False)
-    return gather(root, data, times)
-
-
 def module_of(root: Path, path: Path) -> str:
     """The dotted name of a file below `src` or `tests`."""
     inside = path.relative_to(root / "src") if path.is_relative_to(root / "src") else path.relative_to(root)
@@ -170,17 +102,3 @@ def nearest(importers: Mapping[str, set[str]], module: str) -> list[str]:
         tests = (name for name in ring if name.rpartition(".")[2].startswith("test_"))
         files += sorted(f"{name.replace('.', '/')}.py" for name in tests)
     return files
-
-
-def collected(root: Path, files: Sequence[str]) -> dict[str, list[str]]:
-    """The tests in some files, without the slow ones."""
-    options = ["--collect-only", "-q", "-m", "not slow and not quiet", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *files], cwd=root, capture_output=True, text=True, check=False
-    )
-    tests: dict[str, list[str]] = {file: [] for file in files}
-    for line in done.stdout.splitlines():
-        file, colons, _ = line.partition("::")
-        if colons and file in tests:
-            tests[file].append(line)
-    return tests

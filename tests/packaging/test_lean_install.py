@@ -196,7 +196,7 @@ def test_a_template_describes_a_request_as_a_dry_run_does(spec):
 
 
 def test_most_models_of_the_catalogue_ship():
-    from cotenant.workloads.models.templates import find_template
+    from cotenant.workloads.models.describing import find_template
 
     shipped = [
         entry.name
