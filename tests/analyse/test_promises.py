@@ -6,7 +6,8 @@ from rich.console import Console
 
 from cotenant.analyse.estimates.autocorrelation import Stretches
 from cotenant.analyse.judged_promises import JudgedPromise, judge, judge_plan, promise_sentence
-from cotenant.reporting.terminal.promises import judged_parts
+from cotenant.reporting.elements.terminal import terminal
+from cotenant.reporting.results.promised import judged_elements
 from cotenant.tenancy.objective import Objective
 from cotenant.tenancy.plan_document import PlanDocument
 from cotenant.tenancy.records import TenantObservation, TokenTimes
@@ -127,7 +128,7 @@ def test_the_answer_counts_and_names_and_the_table_fits_a_terminal():
     assert promise_sentence(rows) == "1 of 3 objectives kept; missed: completions; can't tell: recs"
     console = Console(width=80, record=True, file=None, quiet=False)
     with console.capture() as printed:
-        for part in judged_parts(rows):
+        for part in terminal(judged_elements(rows)):
             console.print(part)
     lines = [line.rstrip() for line in printed.get().splitlines()]
     assert "completions   p99 60.0   87 % of 800    missed       18.0-31.0   80.0 (+158 %)" in lines
@@ -136,5 +137,5 @@ def test_the_answer_counts_and_names_and_the_table_fits_a_terminal():
 
 def test_each_undecided_objective_has_a_line_of_its_own():
     rows = judge_plan(plan(search={}, chat={}), [seen("search", [9.0] * 20), seen("chat", [9.0] * 20)], served=True)
-    *_, notes = judged_parts(rows)
+    *_, notes = terminal(judged_elements(rows))
     assert [line.split()[0] for line in notes.plain.splitlines()] == ["search", "chat"]

@@ -1,20 +1,33 @@
 """The decision over mixes and ways to share, on runs with known truth."""
 
 import re
+import shlex
 from io import StringIO
 from itertools import combinations
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from rich.console import Console
 
-from cotenant.analyse.decision.option import objective_of
-from cotenant.analyse.decision.wording import headline, in_words, option_sentence, slowdowns, what_would_tell
+from cotenant.analyse.decision import decide
+from cotenant.analyse.decision.option import chance_below, objective_of
+from cotenant.analyse.decision.wording import (
+    decision_word,
+    headline,
+    in_words,
+    option_sentence,
+    slowdowns,
+    verdict,
+    what_would_tell,
+)
 from cotenant.analyse.estimates.quantiles import QuantileEstimate
 from cotenant.analyse.tabular import plain
 from cotenant.reporting.elements.terminal import terminal
 from cotenant.reporting.results.decided import answer_elements
+from cotenant.study.files import load_study
 from cotenant.tenancy.records import ModelErrorRecord
+from cotenant.text import percent
 from tests.analyse.decision.truth import Truth
 
 WIDE = ModelErrorRecord("kind", True, "", time=(0.7, 1.4), slowdown=(0.7, 1.4), tail=(0.7, 1.4))
@@ -235,7 +248,8 @@ def test_an_objective_within_the_simulations_error_is_not_decided_by_more_simula
     assert objective_of(tenant).more_s == (4000 - 400) / 40
     run = Truth().solos(a=(10, 60), b=(10, 60))
     run.trials("mps", {"a": (49.5, 60), "b": (15, 60)}, simulated=True, error=WIDE)
-    assert what_would_tell(run.answer().main).startswith("give measured solo times (cotenant calibrate)")
+    remedy = what_would_tell(run.answer().main)
+    assert remedy.startswith("measure it on the real device, about 3 min: cotenant run FILE --device cuda:0 ")
 
 
 def test_an_open_objective_that_its_estimate_keeps_says_how_near_it_is():
@@ -248,11 +262,56 @@ def test_an_open_objective_that_its_estimate_keeps_says_how_near_it_is():
     )
     [said] = headline(run.answer())
     assert re.fullmatch(
-        r"Can't tell yet whether a \+ b may share\. Under mps every estimate keeps its objective, but the simulation "
-        r"may be off by too much to be sure: a's p90 is [\d.]+ ms \(95 % interval [\d.]+ to [\d.]+\), "
-        r"its limit 30 ms\.",
+        r"Share a \+ b by mps, 66 % sure: every estimate keeps its objective; closest: a's p90 is [\d.]+ ms "
+        r"\(range [\d.]+ to [\d.]+\), its limit 30 ms\.",
         said,
     )
+
+
+def test_open_objectives_are_decided_by_what_the_evidence_favours():
+    def favoured(time_ms):
+        run = Truth(blocks=3).solos(a=(10, 30), b=(10, 30))
+        run.trials("mps", {"a": (time_ms, 30), "b": (12, 30)}, simulated=True, error=WIDE)
+        return run.answer().main
+
+    near, over = favoured(22), favoured(29)
+    assert (near.verdict, near.favours, over.favours) == ("open", "share", "apart")
+    assert near.confidence == pytest.approx(near.best.chance)
+    assert over.confidence == pytest.approx(1 - over.best.chance)
+    assert verdict(over).startswith(f"Don't share a + b, {percent(over.confidence)} sure: under mps")
+    assert decision_word(over) == f"keep apart, {percent(over.confidence)}"
+    assert favoured(10).confidence is None, "the intervals tell"
+
+
+def test_the_likeliest_way_to_keep_every_objective_is_favoured():
+    run = Truth(blocks=3).solos(a=(10, 30), b=(10, 30))
+    run.trials("threads", {"a": (27, 30), "b": (10, 30)}, simulated=True, error=WIDE)
+    run.trials("mps", {"a": (21, 30), "b": (21, 30)}, simulated=True, error=WIDE)
+    assert run.answer().main.best.cell.sharing == "mps"
+
+
+@pytest.mark.parametrize("limit", [20.0, 26.0, 30.0, 37.0, 50.0])
+def test_a_stated_chance_is_how_often_it_happens(limit):
+    ends, rng = (18.0, 60.0), np.random.default_rng(1)
+    deviations = np.log(30 / ends[0]) / 1.645, np.log(ends[1] / 30) / 1.645
+    errors = rng.standard_normal(20_000)
+    truth = 30 * np.exp(np.where(errors < 0, deviations[0], deviations[1]) * errors)
+    assert chance_below(30.0, ends, limit, 1.645) == pytest.approx((truth <= limit).mean(), abs=0.01)
+
+
+def test_the_command_that_settles_it_is_one_that_run_takes(tmp_path):
+    study = tmp_path / "my study.yaml"
+    study.write_text("tenants: {a: {workload: gpt2}, on: {workload: bert-base}}\n")
+    for sharing in ("mps", "mps[25, 75]", "mig[3g.20gb, 4g.20gb]"):
+        run = Truth(blocks=3).solos(a=(10, 30), on=(10, 30))
+        run.trials(sharing, {"a": (22, 30), "on": (12, 30)}, simulated=True, error=WIDE)
+        choice = decide(run.summary(), str(study)).main
+        words = shlex.split(what_would_tell(choice).split(": ", 1)[1])
+        assert words[:5] == ["cotenant", "run", str(study), "--device", "cuda:0"]
+        found = load_study(study, words[6::2])
+        assert [mix.members for mix in found.mix_list()] == [("a", "on")]
+        assert str(found.sharing[0]).replace(" ", "") == sharing.replace(" ", "")
+        assert found.blocks.max >= 3
 
 
 def test_in_the_table_many_open_objectives_are_counted():

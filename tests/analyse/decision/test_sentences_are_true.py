@@ -15,6 +15,8 @@ from cotenant.analyse.decision.wording import (
     verdict,
     what_would_tell,
 )
+from cotenant.analyse.decision.wording import headline as headline_of
+from cotenant.analyse.decision.wording import verdict as verdict_of
 from cotenant.analyse.sharing.closing import CHECK_WORDS
 from cotenant.tenancy.records import ModelErrorRecord
 from cotenant.text import percent, ratio, times
@@ -99,7 +101,8 @@ def test_a_recommended_way_keeps_every_objective_and_no_better_one_goes_unmentio
     for answer in answers:
         for choice in answer.choices:
             sentence = verdict(choice)
-            assert sentence.startswith("Share ") == (choice.verdict == "share")
+            assert sentence.startswith("Share ") == (choice.favours == "share")
+            assert ("% sure" in sentence) == (choice.confidence is not None)
             if choice.verdict != "share":
                 continue
             best = choice.best
@@ -233,3 +236,72 @@ def test_where_rates_are_given_nothing_is_said_about_work(answers):
         for choice, sentence in every_sentence(answer):
             if choice.best.rates_given:
                 assert "the work" not in sentence
+
+
+# --- the checks above have to notice wrong wordings: those that once were printed, put back one by one
+
+
+def _worst_gains_second(sentence, choice):
+    """`gains least` beside rows that gain less."""
+    others = [way for way in choice.options if way.work.est > min(each.work.est for each in choice.options)]
+    return re.sub(r"; [^;]*? gains least", f"; {others[-1].cell.sharing} gains least", sentence) if others else sentence
+
+
+def _all_as_good(sentence, choice):
+    """`may be as good` for ways with half the work."""
+    ways = ", ".join(option.cell.sharing for option in choice.options[1:])
+    return f"{sentence.removesuffix('.')}; {ways} may be as good." if ways else sentence
+
+
+def _another_pays(sentence, choice):
+    least = min(choice.best.standings, key=lambda tenant: tenant.slowdown.est)
+    return re.sub(r"; \S+ pays most", f"; {least.tenant} pays most", sentence)
+
+
+VERDICTS = {
+    "gains least": (_worst_gains_second, test_what_gains_least_does),
+    "as good": (_all_as_good, test_ways_called_as_good_nearly_are),
+    "pays most": (_another_pays, test_who_pays_who_has_least_to_spare_and_who_starves),
+    "a better way without a reason": (
+        lambda sentence, _: re.sub(r"; [^;]* isn't clearly better[^;.]*", "", sentence),
+        test_a_recommended_way_keeps_every_objective_and_no_better_one_goes_unmentioned,
+    ),
+    "an unnamed default": (
+        lambda sentence, _: sentence.replace(" (run by eager, the default software)", ""),
+        test_missed_objectives_are_missed,
+    ),
+    "a number of another table": (
+        lambda sentence, _: re.sub(r"(\d)x \[", r"\g<1>7x [", sentence),
+        test_every_number_is_one_of_the_table,
+    ),
+}
+ADVICE = {
+    "fix the failed checks": "fix the failed checks: load_sustained, then measure again",
+    "measure a simulation": "measure it for 4 s longer",
+}
+
+
+@pytest.mark.parametrize("case", VERDICTS)
+def test_a_wrong_verdict_is_noticed(case, answers, monkeypatch):
+    wrong, check = VERDICTS[case]
+    monkeypatch.setitem(globals(), "verdict", lambda choice: wrong(verdict_of(choice), choice))
+    with pytest.raises(AssertionError):
+        check(answers)
+
+
+@pytest.mark.parametrize("case", ADVICE)
+def test_wrong_advice_is_noticed(case, answers, monkeypatch):
+    monkeypatch.setitem(globals(), "what_would_tell", lambda _: ADVICE[case])
+    with pytest.raises(AssertionError):
+        test_what_would_decide_can_be_done(answers)
+
+
+def test_counts_that_do_not_add_up_are_noticed(answers, monkeypatch):
+    def wrong(answer):
+        return [
+            re.sub(r"^Of (\d+) mixes", lambda at: f"Of {int(at[1]) + 1} mixes", line) for line in headline_of(answer)
+        ]
+
+    monkeypatch.setitem(globals(), "headline", wrong)
+    with pytest.raises(AssertionError):
+        test_counts_of_mixes_add_up(answers)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.analyse.explanation.explanation import explain_run
+from cotenant.analyse.explanation.explanation import circumstances, explain_run
 from cotenant.analyse.explanation.sentences import explanation_sentences
 from cotenant.analyse.sharing.evidence import Peaks
 from cotenant.tenancy.records import ModelErrorRecord
@@ -83,6 +83,38 @@ def test_an_overloaded_open_loop_is_named():
         "a is overloaded alone at poisson(120): 120 requests/s were offered and 100" in text(found)
     )
     assert "20 % of requests never completed, 95 % of its latency is waiting" in text(found)
+
+
+def test_a_tenant_that_serves_what_arrives_is_not_overloaded():
+    """An engine that serves several requests at once is busy all the time, and the last of a window never complete."""
+    scene = Scene(Tenant("a", ms=3000.0), load="poisson(1)", rate_rps=1.0)
+    scene.alone(unfinished=2)
+    evidence = [
+        replace(item, seen=replace(item.seen, throughput_rps=0.993), rate_rps=1.0, load="poisson(1)")
+        for item in scene.evidence
+    ]
+    assert list(circumstances(evidence)) == []
+
+
+def shares_scene(kept_with=("mps[60, 40]", "mps[30, 70]")):
+    """Two tenants with objectives under two divisions of the device; `a` works for a tenth of the time."""
+    ms = {"ms": 2.0, "slo_ms": 20.0, "flops": 1e7, "bytes": 1e6}
+    scene = Scene(Tenant("a", **ms), Tenant("b", **ms), load="poisson(50)", rate_rps=50.0).alone()
+    for sharing in ("mps[60, 40]", "mps[30, 70]"):
+        slow = 1.0 if sharing in kept_with else 30.0
+        scene.mix({"a": Beside(slicing=slow), "b": Beside()}, sharing)
+    return explained(scene)
+
+
+def test_a_tenant_that_needs_less_than_its_share_is_told_so():
+    (first, second) = shares_scene().shares
+    assert first.startswith("a doesn't need 60 % of the device under mps: with 30 % it keeps its objective (1.0")
+    assert first.endswith("and works for 10 % of the time: measure it with 15 %.")
+    assert second.startswith("b doesn't need 70 %")
+
+
+def test_a_tenant_that_misses_its_objective_with_less_needs_its_share():
+    assert not any(sentence.startswith("a ") for sentence in shares_scene(kept_with=("mps[60, 40]",)).shares)
 
 
 def test_queueing_is_distinguished_from_slower_service():
