@@ -3,6 +3,7 @@
 import pytest
 
 from cotenant.measure.checks import CHECKS, CheckedTenant, CheckedTrial, failures, hint_for, verdict
+from cotenant.tenancy.records import REQUESTS_MIN
 
 
 def good(name="a", **changes):
@@ -108,3 +109,85 @@ def test_a_hint_goes_beyond_what_the_run_did():
     assert hint_for(CHECKS["enough_requests"], {"window_s": 20.0}) == "lengthen the window: --set window=80s"
     assert hint_for(CHECKS["steady"], {"lead_s": 3.0}).endswith("--set lead=12s")
     assert hint_for(CHECKS["steady"], {}) == CHECKS["steady"].hint
+
+
+def failed_checks(tenant=None, **facts):
+    """Names of the failed checks of a trial with a tenant that is fine but for these changes."""
+    fine = {"served": REQUESTS_MIN, "idle_lag_p99_ns": 0.0, "median_latency_ns": 1e6, "warmup": "flat"}
+    found = failures(CheckedTrial((CheckedTenant("a", **fine | (tenant or {})),), **facts))
+    return [failure.check.name for failure in found]
+
+
+@pytest.mark.parametrize(
+    ("at_the_limit", "beyond", "check"),
+    [
+        ({"served": 99, "failed": 1}, {"served": 98, "failed": 2}, "requests_succeed"),
+        ({"served": 89, "failed": 1, "unfinished": 10}, {"served": 198, "failed": 3}, "requests_succeed"),
+        ({"served": REQUESTS_MIN}, {"served": REQUESTS_MIN - 1}, "enough_requests"),
+        ({"idle_lag_p99_ns": 1e6}, {"idle_lag_p99_ns": 1e6 + 1}, "on_schedule"),
+        (
+            {"idle_lag_p99_ns": 5e6, "median_latency_ns": 5e7},
+            {"idle_lag_p99_ns": 5.1e6, "median_latency_ns": 5e7},
+            "on_schedule",
+        ),
+        ({"idle_lag_p99_ns": None}, {"idle_lag_p99_ns": 9e9}, "on_schedule"),
+        ({"idle_lag_p99_ns": 9e9, "median_latency_ns": None}, {"idle_lag_p99_ns": 9e9}, "on_schedule"),
+        ({"warmup": None}, {"warmup": "slowdown"}, "steady"),
+        ({}, {"overflowed": True}, "records_complete"),
+        ({}, {"gave_up": True}, "requests_succeed"),
+        ({}, {"unfinished": 1}, "load_sustained"),
+        ({"served": REQUESTS_MIN}, {"served": 0, "unfinished": 5}, "requests_served"),
+    ],
+)
+def test_limits_of_a_tenant_are_exact(at_the_limit, beyond, check):
+    assert check not in failed_checks(at_the_limit)
+    assert check in failed_checks(beyond)
+
+
+@pytest.mark.parametrize(
+    ("fact", "check", "limit", "short_limit"),
+    [
+        ("foreign_share", "quiet_machine", 0.10, 1 / 3),
+        ("beside_share", "quiet_machine", 0.10, 1 / 3),
+        ("steal_share", "no_steal", 0.05, 1 / 3),
+        ("clock_spread", "clock_stable", 0.05, None),
+    ],
+)
+def test_limits_of_a_trial_are_exact(fact, check, limit, short_limit):
+    assert failed_checks(**{fact: limit}) == [check]
+    assert failed_checks(**{fact: limit - 1e-9}) == []
+    if short_limit is None:
+        assert failed_checks(**{fact: 1.0}, short=True) == failed_checks(**{fact: 1.0}, simulated=True) == []
+    else:
+        assert failed_checks(**{fact: short_limit}, short=True) == [check]
+        assert failed_checks(**{fact: short_limit - 1e-9}, short=True) == []
+
+
+def test_what_short_and_simulated_trials_are_not_judged_by():
+    few = {"served": 1, "warmup": "slowdown"}
+    assert failed_checks(few) == ["enough_requests", "steady"]
+    assert failed_checks(few, short=True) == []
+    assert failed_checks(few, simulated=True) == ["enough_requests"]
+    assert failed_checks(foreign_share=0.5, beside_share=0.5) == ["quiet_machine"], "once"
+    assert failed_checks({"fate": "crashed", "served": 0, "failed": 9}) == ["tenants_alive"]
+    everything = failed_checks(
+        sensors_lost=("x",), not_ready=("x",), foreign_jobs=("x",), devices_lost=("x",), control_violations=("x",),
+        unequal_copies=("x",), sharing_violations=("x",),
+    )  # fmt: skip
+    assert everything == [
+        "sharing_verified", "copies_equal", "controls_applied", "device_present", "device_free", "start_temperature",
+        "sensors_present",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("windows", "advice"),
+    [
+        ({}, "window=10s"),
+        ({"window_s": 9.9}, "window=10s"),
+        ({"window_s": 10}, "window=40s"),
+        ({"window_s": "?"}, "=10s"),
+    ],
+)
+def test_advice_is_four_times_what_the_run_had(windows, advice):
+    assert advice in hint_for(CHECKS["enough_requests"], windows)

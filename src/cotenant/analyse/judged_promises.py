@@ -1,7 +1,7 @@
 """Promises judged by attainment: kept, missed or can't tell, from the counted share of requests in time."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any, Literal
 
@@ -154,6 +154,56 @@ def judge_plan(plan: PlanDocument, seen: Iterable[TenantObservation], *, served:
             judged.append(_judge_trials(name, objective, promised, trials, waited_ms))
         largest[name] = size, judged
     return tuple(row for name in seats if name in largest for row in largest[name][1])
+
+
+def judge_watched(
+    plan: PlanDocument, counted: Mapping[str, Sequence[Mapping[float, float]]]
+) -> tuple[JudgedPromise, ...]:
+    """Every objective of the plan that the buckets of watched servers show.
+
+    A limit between two bounds is kept if it is kept at the bound below it, and missed if it is missed at that above.
+
+    Args:
+        plan: The plan.
+        counted: By tenant, for each stretch of time: requests by upper bound of their seconds.
+    """
+    rows = []
+    for name, seat in ((name, seat) for _, name, seat in plan.seats() if name in counted):
+        for label, promised in seat.expected.items():
+            objective = read_objective(label, f"{promised.limit_ms!r}ms")
+            if objective.metric != "latency":
+                rows.append(
+                    judge(name, objective, (), promised=promised, reason="watched servers publish no such counts")
+                )
+                continue
+            below, above = (
+                judge(
+                    name,
+                    objective,
+                    _counted_trials(counted[name], objective.limit_ms / 1e3, high=high),
+                    promised=promised,
+                )
+                for high in (False, True)
+            )
+            decided = below if below.verdict == "kept" else above
+            if decided is above and above.verdict == "kept":
+                decided = replace(below, verdict="can't tell", more=None, reason="the limit lies between two buckets")
+            rows.append(decided)
+    return tuple(rows)
+
+
+def _counted_trials(stretches: Sequence[Mapping[float, float]], limit_s: float, *, high: bool) -> list[Stretches]:
+    sizes, hits = [], []
+    for buckets in stretches:
+        inside = [bound for bound in buckets if bound <= limit_s * (1 + 1e-9)]
+        beyond = [bound for bound in buckets if bound >= limit_s * (1 - 1e-9)]
+        total = max(buckets.values(), default=0.0)
+        kept = min((buckets[bound] for bound in beyond), default=total) if high else max(
+            (buckets[bound] for bound in inside), default=0.0
+        )  # fmt: skip
+        sizes.append(round(total))
+        hits.append(min(round(kept), round(total)))
+    return [Stretches(np.array(sizes), np.array(hits))] if sum(sizes) else []
 
 
 def _cell(seen: TenantObservation) -> tuple[str, ...]:

@@ -239,7 +239,7 @@ def overlaps(kernels: Columns, window: OverlapWindow) -> tuple[Overlap, ...]:
     tenants = sorted({tenant for tenant, _ in running})
     found = []
     for tenant, other in itertools.combinations(tenants, 2):
-        devices = {device for tenant, device in running if tenant in {tenant, other}}
+        devices = {device for name, device in running if name in {tenant, other}}
         nothing = (np.empty(0, np.int64), np.empty(0, np.int64))
         pairs = [(running.get((tenant, d), nothing), running.get((other, d), nothing)) for d in sorted(devices)]
         both = sum(_shared_ns(first, second) for first, second in pairs)

@@ -17,7 +17,9 @@ from cotenant.analyse.sharing.closing import alone_sentences, closing_sentences,
 from cotenant.analyse.sharing.summarise import summarise
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 from cotenant.analyse.tabular import Row, Tabular, plain
+from cotenant.plain_yaml import NotYaml, load
 from cotenant.tenancy.records import TenantObservation
+from cotenant.text import amount
 
 # --- a study on several devices side by side: the recommendation for each mix on each device
 
@@ -70,7 +72,9 @@ class SideBySide:
 
 def side_by_side(answer: Answer, manifests: Sequence[Mapping[str, Any]]) -> SideBySide | None:
     """Compare devices; None for a single device."""
-    devices = tuple(dict.fromkeys(choice.best.cell.device for choice in answer.choices))
+    there = {choice.best.cell.device for choice in answer.choices}
+    given = [str(manifest.get("device")) for manifest in manifests]
+    devices = tuple(device for device in dict.fromkeys([*given, *sorted(there)]) if device in there)
     if len(devices) < 2:
         return None
     several = [
@@ -147,12 +151,33 @@ class Result(Tabular):
     @cached_property
     def answer(self) -> Answer:
         """Recommendations: who may share, how, and what would decide the rest."""
-        return decide(self.summary)
+        return decide(self.summary, str(self.manifests[0].get("study_file") or "FILE") if self.manifests else "FILE")
 
     @cached_property
     def side_by_side(self) -> SideBySide | None:
         """Recommendations by device; None for a single device."""
         return side_by_side(self.answer, self.manifests)
+
+    @cached_property
+    def before_any_mix(self) -> str:
+        """What to say of a study of mixes that ended, or has come, no further than tenants alone; else empty."""
+        manifest = self.manifests[0]
+        ended = manifest.get("state")
+        if len(self.manifests) > 1 or ended == "complete" or any(not mix.cell.solo for mix in self.mixes):
+            return ""
+        try:
+            study = load(str(manifest.get("study") or ""))
+        except NotYaml:
+            return ""
+        mixes = study.get("mixes") if isinstance(study, dict) else None
+        if not isinstance(mixes, list) or all(mix == "solo" for mix in mixes):
+            return ""
+        so_far = "has measured" if ended == "running" else f"was {ended} after"
+        trials = amount(sum(sum(mix.trials_by_verdict.values()) for mix in self.mixes), "trial")
+        return (
+            f"Can't tell yet whether these tenants may share: the run {so_far} {trials} of tenants alone, before any "
+            f"mix. Continue it: cotenant run --resume {self.folder}"
+        )
 
     @property
     def opening(self) -> list[str]:
@@ -162,6 +187,8 @@ class Result(Tabular):
             return list(beside.said)
         if not self.mixes:
             return [_without_trials(self.manifests[0])]
+        if self.before_any_mix:
+            return [self.before_any_mix]
         return opening(self.answer, self.summary, sweeps=self.sweeps, members=self.members, stages=self.stages)
 
     @property
@@ -172,6 +199,7 @@ class Result(Tabular):
     def rows(self) -> list[Row]:
         """One row for each tenant of each mix: estimates and interval ends in plain columns."""
         found = []
+        decided = {option.cell: (choice, option) for choice in self.answer.choices for option in choice.options}
         for tenant in self.tenants:
             row: dict[str, Any] = {**tenant.cell.to_json(), "tenant": tenant.tenant, "requests": tenant.requests}
             numbers = {
@@ -182,6 +210,14 @@ class Result(Tabular):
             }
             for name, number in numbers.items():
                 row |= {name: number.est, f"{name}_lo": number.lo, f"{name}_hi": number.hi}
+            choice, option = decided.get(tenant.cell, (None, None))
+            standings = () if option is None else option.standings
+            kept = {each.tenant: each.shared.answer for each in standings if each.shared is not None}
+            row |= {
+                "objective": kept.get(tenant.tenant),
+                "decision": None if choice is None else choice.verdict,
+                "recommended": None if choice is None or option is None else choice.best.cell == option.cell,
+            }
             found.append(plain(row))
         return found
 

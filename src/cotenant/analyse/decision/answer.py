@@ -25,11 +25,13 @@ Because = Literal[
     "no trial passed",
     "disturbed",
 ]
+LEANS: tuple[Because, ...] = ("too few requests", "too few blocks")
+"""Reasons for an open verdict that leave evidence to go by."""
 SAME_WITHIN = 0.05
 AS_GOOD_WITHIN = 0.10
 """An option whose estimate is worse than the best by more than this isn't called as good, however wide its interval."""
 AS_MUCH_WITHIN = 0.02
-"""A difference in work or headroom below this is not a reason to prefer a way."""
+"""A difference in work, headroom or chance below this is not a reason to prefer a way."""
 LEAST_EFFORT = ("processes", "threads", "streams", "exclusive", "pinned", "mps", "mps-static", "green", "mig")
 """Effort to set up, from none to an administrator who partitions the GPU."""
 
@@ -41,7 +43,24 @@ class MixChoice:
     options: tuple[SharingOption, ...]
     """Best first; ways without a single valid trial come last, unless the verdict is that such a way may be better."""
     verdict: Verdict
+    """`open` if the intervals don't tell: see `favours`."""
     because: Because
+    study: str = "FILE"
+    """What was run, as `cotenant run` takes it."""
+
+    @property
+    def favours(self) -> Verdict:
+        """The verdict, or what the evidence speaks for where the intervals don't tell; `open` without evidence."""
+        if self.verdict != "open" or self.because not in LEANS:
+            return self.verdict
+        return "share" if self.best.chance >= 0.5 else "apart"
+
+    @property
+    def confidence(self) -> float | None:
+        """Probability that what is favoured is right; None if the intervals tell, or nothing is favoured."""
+        if self.verdict != "open" or self.favours == "open":
+            return None
+        return max(self.best.chance, 1 - self.best.chance)
 
     @property
     def best(self) -> SharingOption:
@@ -101,8 +120,11 @@ def _by_objectives(options: Sequence[SharingOption], trusted: Sequence[SharingOp
         return _choice([*_ranked(kept), *_ranked(rest)], "share", "keeps every objective")
     undecided = [option for option in trusted if option.kept == "open"]
     if undecided:
+        likeliest = max(option.chance for option in undecided) - AS_MUCH_WITHIN
+        likely = [option for option in undecided if option.chance >= likeliest]
+        unlikely = [option for option in undecided if option not in likely]
         rest = [option for option in trusted if option.kept != "open"]
-        return _choice([*_ranked(undecided), *_ranked(rest)], "open", "too few requests")
+        return _choice([*_ranked(likely), *_ranked(unlikely), *_ranked(rest)], "open", "too few requests")
     missed = sorted(trusted, key=lambda option: -option.headroom)
     hidden = [option for option in options if not option.trusted and option.kept != "missed"]
     if hidden:
@@ -172,16 +194,21 @@ class Answer:
     @property
     def best_shared(self) -> MixChoice | None:
         """The mix with the most tenants that may share."""
-        return next((choice for choice in self.choices if choice.verdict == "share"), None)
+        return next((choice for choice in self.choices if choice.favours == "share"), None)
 
     @property
     def undecided(self) -> tuple[MixChoice, ...]:
-        """Mixes that further measurements would decide."""
+        """Mixes that further measurements would settle."""
         return tuple(choice for choice in self.choices if choice.verdict == "open")
 
 
-def decide(summary: Summary) -> Answer:
-    """Decide on every mix of a summary."""
+def decide(summary: Summary, study: str = "FILE") -> Answer:
+    """Decide on every mix of a summary.
+
+    Args:
+        summary: What was measured or simulated.
+        study: What was run, as `cotenant run` takes it: for the commands that settle open questions.
+    """
     alone = {(_conditions(tenant.cell), tenant.of): tenant for tenant in summary.tenants if tenant.cell.solo}
     members: dict[Cell, list[TenantSummary]] = {}
     for tenant in summary.tenants:
@@ -191,7 +218,7 @@ def decide(summary: Summary) -> Answer:
         if not mix.cell.solo and mix.cell.sharing != APART:  # Tenants on separate devices share none.
             standings = tuple(_standing(tenant, alone) for tenant in members[mix.cell])
             groups.setdefault(replace(mix.cell, sharing=""), []).append(SharingOption(mix, standings))
-    choices = sorted((choose(options) for options in groups.values()), key=_importance)
+    choices = sorted((replace(choose(options), study=study) for options in groups.values()), key=_importance)
     return Answer(tuple(_missed(tuple(alone.values()))), tuple(choices))
 
 
@@ -204,6 +231,7 @@ def _standing(tenant: TenantSummary, alone: Mapping[tuple[Cell, str], TenantSumm
         alone=None if solo is None else objective_of(solo),
         shared=objective_of(tenant),
         rate_rps=tenant.rate_rps,
+        measured_s=tenant.requests / tenant.throughput_rps.est if tenant.throughput_rps.est else 0.0,
         served_rps=tenant.throughput_rps.est,
         served_alone_rps=None if solo is None else solo.throughput_rps.est,
         software=tenant.software,
@@ -228,6 +256,7 @@ def _conditions(cell: Cell) -> Cell:
     return replace(cell, mix="", sharing="", with_neighbours=False)
 
 
-def _importance(choice: MixChoice) -> tuple[int, int, float]:
+def _importance(choice: MixChoice) -> tuple[int, float, float]:
     order = {"share": 0, "open": 1, "apart": 2}
-    return -len(choice.best.standings), order[choice.verdict], -(choice.best.work.est or 0.0)
+    sure = choice.confidence is None
+    return -len(choice.best.standings), order[choice.favours] + (not sure) / 2, -(choice.best.work.est or 0.0)

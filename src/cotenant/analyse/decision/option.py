@@ -1,8 +1,10 @@
 """A way to share a mix: its effect on the work done, on each tenant and on every objective."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
+from cotenant.analyse.estimates.distributions import beta_cdf, normal_cdf
 from cotenant.analyse.estimates.quantiles import Number, QuantileEstimate
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.model_error import time_range
@@ -14,6 +16,8 @@ from cotenant.analyse.sharing.summary import QUANTILES, MixSummary, TenantSummar
 Kept = Literal["kept", "missed", "open"]
 _KEPT: dict[str, Kept] = {"met": "kept", "missed": "missed", "undecided": "open"}
 _NAMES = {quantile: name for name, quantile in QUANTILES.items()}
+_SIMULATED_SIDE, _MEASURED_SIDE = 1.645, 1.96
+"""Deviations from an estimate to the end of its interval: nine in ten errors of a simulation, 95 % of samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,8 @@ class MeasuredObjective:
     answer: Kept
     more_s: float | None
     """Seconds of measuring that would decide an open objective, at the rate seen; None if decided or out of reach."""
+    chance: float
+    """Probability that it is kept, by what was seen and how far off that may be."""
     metric: Metric = "latency"
 
     @property
@@ -58,6 +64,7 @@ def objective_of(tenant: TenantSummary) -> MeasuredObjective | None:
         share_in_time=tenant.slo.share.est,
         answer=answer,
         more_s=_more_seconds(tenant) if answer == "open" and not by_error else None,
+        chance=_chance(tenant, seen, tenant.slo_ms),
         metric=tenant.slo.metric,
     )
 
@@ -69,18 +76,43 @@ def _seen(tenant: TenantSummary, metric: Metric, name: str) -> QuantileEstimate 
 
 
 def _within_error(tenant: TenantSummary, seen: QuantileEstimate, limit_ms: float) -> bool:
-    """True if the simulation may be wrong by enough to reverse the answer.
-
-    An end that too few requests leave unknown is at least as far away as the error of the model.
-    """
+    """True if the simulation may be wrong by enough to reverse the answer."""
     if seen.est is None:
         return False
+    lo, hi = _ends(tenant, seen, seen.est)
+    return lo <= limit_ms <= hi
+
+
+def _ends(tenant: TenantSummary, seen: QuantileEstimate, est: float) -> tuple[float, float]:
+    """Ends of an interval; one that too few requests leave unknown is at least as far as the error of the model."""
     low, high = 1.0, 1.0
     if tenant.model_error is not None:
         low, high = time_range(tenant.model_error, solo=tenant.cell.solo, tail=True)
-    lo = seen.est * min(low, 1.0) if seen.lo is None else seen.lo
-    hi = seen.est * max(high, 1.0) if seen.hi is None else seen.hi
-    return lo <= limit_ms <= hi
+    return (
+        est * min(low, 1.0) if seen.lo is None else seen.lo,
+        est * max(high, 1.0) if seen.hi is None else seen.hi,
+    )
+
+
+def _chance(tenant: TenantSummary, seen: QuantileEstimate | None, limit_ms: float) -> float:
+    """From the distance of the limit in deviations of the latency's logarithm; without an interval, from late ones."""
+    assert tenant.slo is not None
+    bounded = seen is not None and (tenant.cell.simulated or None not in (seen.lo, seen.hi))
+    if seen is None or seen.est is None or not bounded:
+        share = tenant.slo.share
+        late = (1 - share.est) * share.n
+        return 1 - beta_cdf(share.n - late + 0.5, late + 0.5, tenant.slo.quantile)
+    side = _SIMULATED_SIDE if tenant.cell.simulated else _MEASURED_SIDE
+    return chance_below(seen.est, _ends(tenant, seen, seen.est), limit_ms, side)
+
+
+def chance_below(est: float, ends: tuple[float, float], limit: float, side: float) -> float:
+    """Probability of a log-normal quantity being below a limit; the interval's ends lie this many deviations out."""
+    away = math.log(limit / est)
+    half = math.log(ends[1] / est) if away >= 0 else math.log(est / ends[0]) if ends[0] > 0 else math.inf
+    if half <= 0:
+        return float(away >= 0)
+    return normal_cdf(side * away / half)
 
 
 def _more_seconds(tenant: TenantSummary) -> float | None:
@@ -106,7 +138,8 @@ VISIBLE = 0.005
 Gain = Literal["more", "less", "same", "open", "unknown"]
 
 
-def _behind(rate_rps: float | None, served_rps: float | None) -> bool:
+def behind(rate_rps: float | None, served_rps: float | None) -> bool:
+    """Whether a tenant serves fewer requests than arrive."""
     return rate_rps is not None and served_rps is not None and served_rps < KEEPS_UP * rate_rps
 
 
@@ -123,6 +156,8 @@ class TenantInOption:
     """Load and settings, if the tenant was measured under several."""
     rate_rps: float | None = None
     """The rate at which its requests arrive; None for a closed load."""
+    measured_s: float = 0.0
+    """How long it was measured in this option."""
     served_rps: float | None = None
     served_alone_rps: float | None = None
     software: str | None = None
@@ -137,12 +172,12 @@ class TenantInOption:
     @property
     def overloaded(self) -> bool:
         """It serves fewer requests than arrive."""
-        return _behind(self.rate_rps, self.served_rps)
+        return behind(self.rate_rps, self.served_rps)
 
     @property
     def overloaded_alone(self) -> bool:
         """The same without neighbours."""
-        return _behind(self.rate_rps, self.served_alone_rps)
+        return behind(self.rate_rps, self.served_alone_rps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +250,20 @@ class SharingOption:
     def headroom(self) -> float:
         """Headroom of the tenant with the least."""
         return min((objective.headroom for objective in self.objectives if objective.headroom is not None), default=0.0)
+
+    @property
+    def chance(self) -> float:
+        """Probability that it keeps every objective; without any, that it does more work than taking turns.
+
+        Errors of tenants count as independent. They are alike in fact, so that all are kept more often than this says.
+        """
+        if self.objectives:
+            return math.prod(objective.chance for objective in self.objectives)
+        work = self.work
+        if work.est is None or work.lo is None or work.hi is None:
+            return 0.5
+        side = _SIMULATED_SIDE if self.cell.simulated else _MEASURED_SIDE
+        return 1 - chance_below(work.est, (work.lo, work.hi), 1.0, side)
 
     @property
     def disturbed(self) -> bool:

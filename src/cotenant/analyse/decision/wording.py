@@ -1,13 +1,17 @@
 """The answer in a sentence or two, and what would settle open questions."""
 
+import json
 import math
+import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cotenant.analyse.decision.answer import Answer, Because, MixChoice, effort
+from cotenant.analyse.decision.answer import Answer, Because, MixChoice, Verdict, effort
 from cotenant.analyse.decision.option import MeasuredObjective, SharingOption, TenantInOption
 from cotenant.analyse.sharing.closing import CHECK_WORDS
+from cotenant.analyse.sharing.slo import LATE, queries_needed
 from cotenant.text import amount, duration, figure, in_time, listed, milliseconds, percent, ratio, times, together
 
 WORTH_SAYING = 1.02
@@ -17,6 +21,7 @@ MATRIX_FROM = 6
 MOST_NAMED = 3
 """More tenants than this are counted, not named."""
 DEFAULT = "eager"
+_EVEN = 0.5
 REMEDIES: Mapping[tuple[str, ...], str] = {
     ("quiet_machine", "no_steal", "device_free"): "free the device of other work",
     ("load_sustained", "on_schedule"): "lower the rates",
@@ -49,11 +54,17 @@ def _is_matrix(answer: Answer) -> bool:
 
 def _over_all(answer: Answer) -> list[str]:
     """How many mixes may share, which gains most for its size, and which gains least."""
-    counts: Counter[str] = Counter(choice.verdict for choice in answer.choices)
-    words = {"share": "may share", "apart": "should not", "open": "can't be decided yet"}
-    parts = [f"{counts[of]} {meaning}" for of, meaning in words.items() if counts[of]]
+    counts = Counter((choice.favours, choice.confidence is None) for choice in answer.choices)
+    words: Mapping[Verdict, str] = {"share": "may share", "apart": "should not", "open": "can't be decided yet"}
+    parts = [
+        f"{number} {'' if sure else 'probably '}{meaning}"
+        for of, meaning in words.items()
+        for sure in (True, False)
+        if (number := counts[of, sure])
+    ]
     sentences = [f"Of {len(answer.choices)} mixes {', '.join(parts)}."]
     known = [choice for choice in answer.choices if choice.verdict == "share"]
+    known = known or [choice for choice in answer.choices if choice.favours == "share"]
     if known:
         sentences.append(verdict(max(known, key=_gain_of_each)))
     measured = [choice for choice in answer.choices if choice.best.work.est is not None]
@@ -93,9 +104,11 @@ _VERDICTS: Mapping[Because, Callable[[MixChoice], str]] = {
     "starves a tenant": lambda it: (
         f"Don't share {_mix(it)}: {_how(it)} {_effect(it.best)} but starves {_slowest(it.best).tenant}."
     ),
-    "too few requests": lambda it: f"Can't tell yet whether {_mix(it)} may share{_undecided(it.best)}.",
+    "too few requests": lambda it: f"{_leaning(it)}: {_undecided(it)}.",
     "too few blocks": lambda it: (
-        f"Can't tell yet whether sharing {_mix(it)} pays: the best way, {_how(it)}, {_effect(it.best)}."
+        f"{_leaning(it)}: {_cost(it.best)}{_pays_most(it.best)}."
+        if it.favours == "share"
+        else f"{_leaning(it)}: the best way, {_how(it)}, {_effect(it.best)}."
     ),
     "no trial passed": lambda it: f"Can't tell yet about {_mix(it)}: {_why_none_passed(it.best)}.",
     "disturbed": lambda it: (
@@ -103,6 +116,20 @@ _VERDICTS: Mapping[Because, Callable[[MixChoice], str]] = {
         "disturbed, or on cores that sleep between requests."
     ),
 }
+
+
+def decision_word(choice: MixChoice) -> str:
+    """`share`, `keep apart`, `share, 72 %`, or `can't tell yet`."""
+    word = {"share": "share", "apart": "keep apart", "open": "can't tell yet"}[choice.favours]
+    return word if choice.confidence is None else f"{word}, {percent(choice.confidence)}"
+
+
+def _leaning(choice: MixChoice) -> str:
+    """`Share a + b by mps, 72 % sure`, where the intervals don't tell."""
+    sure = f"{percent(choice.confidence or 0.0)} sure"
+    if choice.favours == "share":
+        return f"Share {_mix(choice)} by {_how(choice)}, {sure}"
+    return f"Don't share {_mix(choice)}, {sure}"
 
 
 def _mix(choice: MixChoice) -> str:
@@ -135,23 +162,95 @@ def option_sentence(option: SharingOption) -> str:
 
 
 def what_would_tell(choice: MixChoice) -> str:
-    """The measurement that would decide an open choice."""
+    """The measurement that would settle an open choice, with its command and what it takes."""
     match choice.because:
         case "too few requests":
-            wanted = [objective.more_s for objective in choice.best.objectives if objective.answer == "open"]
-            known = [seconds for seconds in wanted if seconds is not None]
-            if not known:
-                sharper = "give measured solo times (cotenant calibrate), or measure on the real device"
-                return sharper if choice.best.cell.simulated else "change the objective, which lies inside the interval"
-            verb, how = ("simulate", ": raise `budget`") if choice.best.cell.simulated else ("measure", "")
-            return f"{verb} {mix_name(choice.best.standings)} for {duration(max(known))} longer{how}"
+            needed = [objective.more_s for objective in choice.best.objectives if objective.answer == "open"]
+            known = [seconds for seconds in needed if seconds is not None]
+            if not known and not choice.best.cell.simulated:
+                return "change the objective, which lies inside the interval"
+            by_error = choice.best.cell.simulated and len(known) < len(needed)  # more of the same won't tell
+            return _measured_really(choice) if by_error else _measured_longer(choice, max(known))
         case "too few blocks" if choice.best.cell.simulated:
-            return "measure it on the real device, or give measured solo times: cotenant calibrate"
+            return _measured_really(choice)
         case "too few blocks":
-            return "run more blocks: raise `budget`, or narrow the study to this mix"
+            return f"run more blocks: {_command(choice, _MANY_BLOCKS)}"
         case "no trial passed":
             return _remedy(choice.best)
     return "run again on a quiet machine; if it stays, cores sleep while a tenant is alone, and sharing pays"
+
+
+def ended(remedy: str) -> str:
+    """With a full stop, unless it ends with a command to copy."""
+    return remedy if "cotenant run " in remedy else f"{remedy}."
+
+
+def _measured_longer(choice: MixChoice, more_s: float) -> str:
+    """More requests of the same decide it."""
+    option = choice.best
+    verb = "simulate" if option.cell.simulated else "measure"
+    device = ["--device", option.cell.device] if option.cell.simulated else []
+    blocks = math.ceil(more_s / _window_s(option)) + option.mix.blocks
+    command = _command(choice, blocks, device)
+    return f"{verb} {mix_name(option.standings)} for {duration(more_s)} longer: {command}"
+
+
+def _measured_really(choice: MixChoice) -> str:
+    """Nothing that is simulated tells how far off the simulation is."""
+    option = choice.best
+    needed_s = [
+        queries_needed(tenant.shared.quantile, LATE) / tenant.served_rps
+        for tenant in option.standings
+        if tenant.shared is not None and tenant.served_rps
+    ]
+    blocks = max(_FEWEST_BLOCKS, math.ceil(max(needed_s, default=0.0) / _window_s(option)))
+    takes = duration(60 * math.ceil(_takes_s(option, blocks) / 60))
+    return f"measure it on the real device, about {takes}: {_command(choice, blocks, ['--device', 'cuda:0'])}"
+
+
+_FEWEST_BLOCKS, _MANY_BLOCKS = 3, 40
+_ROOM = 2
+"""A run has more time than its trials take: warm-up and settling aren't known beforehand."""
+
+
+def _window_s(option: SharingOption) -> float:
+    """Length of a trial."""
+    return max(max(tenant.measured_s for tenant in option.standings) / max(option.mix.blocks, 1), 1.0)
+
+
+def _takes_s(option: SharingOption, blocks: int) -> float:
+    """Time of the trials of an option and of its tenants alone."""
+    return blocks * (1 + len({tenant.of for tenant in option.standings})) * _window_s(option)
+
+
+def _command(choice: MixChoice, blocks: int, device: Sequence[str] = ()) -> str:
+    """`cotenant run FILE --set 'mixes=[{groups: {all: [a, b]}}]' --set 'sharing=[mps]' ...`."""
+    option = choice.best
+    members = [tenant.of for tenant in option.standings]
+    label = re.sub(r"[/\\#\s]+", "-", option.cell.mix)
+    mix = (
+        f"{{copies: {{{_plain(members[0])}: [{len(members)}]}}}}"
+        if len(set(members)) == 1
+        else f"{{groups: {{{_plain(label)}: [{', '.join(map(_plain, members))}]}}}}"
+    )
+    mode, _, shares = option.cell.sharing.partition("[")
+    budget_s = _ROOM * _takes_s(option, blocks)
+    settings = {
+        "mixes": f"[{mix}]",
+        "sharing": f"[{f'{{{mode}: [{shares}}}' if shares else mode}]",
+        "blocks": str(blocks),
+        "budget": f"{math.ceil(budget_s / 60)}min",
+    }
+    words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    return shlex.join(["cotenant", "run", choice.study, *device, *words])
+
+
+def _plain(name: str) -> str:
+    """A name in YAML."""
+    return name if re.fullmatch(r"[A-Za-z][\w.+-]*", name) and name.lower() not in _YAML_WORDS else json.dumps(name)
+
+
+_YAML_WORDS = {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
 
 
 def _cannot_alone(option: SharingOption) -> str:
@@ -280,24 +379,28 @@ def _broken(option: SharingOption) -> str:
     return said[0] + (f", and so {'does' if more == 1 else 'do'} {amount(more, 'other')}" if more else "")
 
 
-def _undecided(option: SharingOption) -> str:
-    """Whether the estimates keep every objective, and the first that is too close to call."""
-    said = [
-        _close(tenant.tenant, tenant.shared)
-        for tenant in option.standings
+def _undecided(choice: MixChoice) -> str:
+    """What the estimates say, and the objective that is least sure."""
+    option = choice.best
+    doubtful = sorted(
+        (tenant.shared.chance, number, tenant)
+        for number, tenant in enumerate(option.standings)
         if tenant.shared is not None and tenant.shared.answer == "open"
-    ]
-    more = len(said) - 1
+    )
+    chance, _, tenant = doubtful[0]
+    assert tenant.shared is not None
+    closest = _close(tenant.tenant, tenant.shared, simulated=option.cell.simulated)
+    more = len(doubtful) - 1
     others = f"; {amount(more, 'other')} {'is' if more == 1 else 'are'} undecided too" if more else ""
-    how = option.cell.sharing
-    if any(objective.share_in_time < objective.quantile for objective in option.objectives):
-        return f": under {how} {said[0]}{others}"
-    by_error = option.cell.simulated and not any(objective.more_s for objective in option.objectives)
-    doubt = "the simulation may be off by too much" if by_error else "the intervals are too wide"
-    return f". Under {how} every estimate keeps its objective, but {doubt} to be sure: {said[0]}{others}"
+    under = f"under {_how(choice)}, {_ways(choice)}, "
+    if choice.favours == "apart" and chance < _EVEN:
+        return f"{under}{closest}{others}"
+    probably = "" if choice.favours == "share" else f", but of {len(doubtful)} that are close some probably don't"
+    lead = "" if choice.favours == "share" else under
+    return f"{lead}every estimate keeps its objective{probably}; closest: {closest}{others}"
 
 
-def _close(tenant: str, objective: MeasuredObjective) -> str:
+def _close(tenant: str, objective: MeasuredObjective, *, simulated: bool) -> str:
     """How close an open objective is to its limit."""
     seen, limit = objective.seen, milliseconds(objective.limit_ms)
     if seen is None or seen.est is None or objective.share_in_time < objective.quantile:
@@ -305,7 +408,8 @@ def _close(tenant: str, objective: MeasuredObjective) -> str:
         return f"{tenant} has {share} of requests in time and needs {needed}"
     interval = ""
     if seen.lo is not None and seen.hi is not None:
-        interval = f" (95 % interval {figure(seen.lo)} to {figure(seen.hi)})"
+        what = "range" if simulated else "95 % interval"
+        interval = f" ({what} {figure(seen.lo)} to {figure(seen.hi)})"
     return f"{tenant}'s {objective.name} is {milliseconds(seen.est)}{interval}, its limit {limit}"
 
 
@@ -395,6 +499,8 @@ def _choice(choice: MixChoice) -> dict[str, Any]:
     return {
         "mix": mix_name(choice.best.standings),
         "verdict": choice.verdict,
+        "favours": choice.favours,
+        "confidence": choice.confidence,
         "because": choice.because,
         "sentence": verdict(choice),
         "what_would_tell": what_would_tell(choice) if choice.verdict == "open" else None,

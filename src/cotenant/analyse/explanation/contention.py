@@ -1,12 +1,12 @@
 """What the tenants of a mix contend for, who slows whom, and whether sharing pays."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from cotenant.analyse.decision import Answer, SharingOption
-from cotenant.analyse.decision.option import VISIBLE, Kept
+from cotenant.analyse.decision.option import VISIBLE, Kept, TenantInOption
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import ratio_interval
 from cotenant.analyse.estimates.quantiles import Missing, Number
@@ -17,15 +17,19 @@ from cotenant.analyse.sharing.evidence import Peaks
 from cotenant.analyse.sharing.model_error import inverse, widened
 from cotenant.analyse.sharing.summary import MixSummary, Summary
 from cotenant.tenancy.device_names import DeviceName
+from cotenant.tenancy.sharing import PERCENTAGES
+from cotenant.text import percent, ratio
 
 Resource = Literal[
-    "nothing", "cores", "memory bandwidth", "cache", "memory bandwidth or cache", "clock", "queue", "host", "device",
-    "unknown",
+    "nothing", "cores", "memory bandwidth", "cache", "memory bandwidth or cache", "clock", "queue", "host", "turns",
+    "device", "unknown",
 ]  # fmt: skip
 
 SCARCE, AMPLE = 0.8, 0.5
 """Shares of the memory bandwidth used by all tenants: above the first it is scarce, below the second it is not."""
 
+RARELY = 0.25
+"""A tenant that works for a smaller share of the time than this is likely to do with a smaller share of the device."""
 
 RESOURCES: Mapping[str, Resource] = {QUEUE: "queue", CORES: "cores", CLOCK: "clock", HOST: "host", DEVICE: "device"}
 """Resource that a part of the slowdown points to by itself."""
@@ -201,6 +205,8 @@ def _fight(split: Split, own: Binding | None, others: Sequence[Binding], bandwid
     greatest = split.greatest
     if greatest is None:
         return Fight(split.tenant, "unknown", sure=False)
+    if greatest == HOST and split.cell.sharing == "processes":  # a GPU works for one process at a time
+        return Fight(split.tenant, "turns", sure=False)
     if greatest in RESOURCES:
         return Fight(split.tenant, RESOURCES[greatest], sure=True)
     return Fight(split.tenant, _memory_resource(own, others, bandwidth), sure=greatest == MEMORY)
@@ -226,3 +232,66 @@ def contribution(split: Split, part: str) -> float | None:
     if total is None or value is None or total <= 0 or value <= 0 or abs(math.log(total)) < 1e-9:
         return None
     return math.log(value) / math.log(total)
+
+
+def unneeded_shares(answer: Answer, busy: Mapping[tuple[Cell, str], float]) -> Iterator[str]:
+    """Tenants that have more of the device than they need.
+
+    Shown by a smaller share with which they do as well, or by how rarely they work with the smallest that was measured.
+
+    Args:
+        answer: The decision, with every way to share.
+        busy: Share of the time in which a tenant works, for tenants with a rate.
+    """
+    for choice in answer.choices:
+        held: dict[tuple[str, str], list[tuple[float, SharingOption, TenantInOption]]] = {}
+        for option in choice.options:
+            for share, tenant in _shares_of(option):
+                held.setdefault((option.cell.sharing.partition("[")[0], tenant.tenant), []).append(
+                    (share, option, tenant)
+                )
+        for (mode, name), options in held.items():
+            yield from _unneeded(mode, name, sorted(options, key=lambda with_share: with_share[0]), busy)
+
+
+def _shares_of(option: SharingOption) -> list[tuple[float, TenantInOption]]:
+    """Percentages of the device, by tenant; empty where the way to share has none, or copies make them ambiguous."""
+    mode, _, shares = option.cell.sharing.removesuffix("]").partition("[")
+    names = option.cell.mix.split("+")
+    by_name = {tenant.tenant: tenant for tenant in option.standings}
+    if mode not in PERCENTAGES or len(names) != len(shares.split(",")) or set(names) != set(by_name):
+        return []
+    return [(float(share), by_name[name]) for share, name in zip(shares.split(","), names, strict=True)]
+
+
+def _unneeded(
+    mode: str,
+    name: str,
+    held: Sequence[tuple[float, SharingOption, TenantInOption]],
+    busy: Mapping[tuple[Cell, str], float],
+) -> Iterator[str]:
+    (least, option, tenant), (most, _, with_most) = held[0], held[-1]
+    objective = tenant.shared is not None
+    if not _as_well(tenant, with_most):
+        return
+    does = "keeps its objective" if objective else "is as fast"
+    works = busy.get((option.cell, name), 1.0)
+    smaller = f"measure it with {max(1, round(least / 2))} %" if objective and works < RARELY else ""
+    if least < most:
+        times = f"{ratio(tenant.slowdown.est or 0)}x its time alone instead of {ratio(with_most.slowdown.est or 0)}x"
+        working = f" and works for {percent(works)} of the time: {smaller}" if smaller else ""
+        less = f"with {least:g} % it {does} ({times}){working}"
+        yield f"{name} doesn't need {most:g} % of the device under {mode}: {less}."
+    elif smaller:
+        yield (
+            f"{name} may need less than {least:g} % of the device under {mode}: it {does} and works for "
+            f"{percent(works)} of the time; {smaller}."
+        )
+
+
+def _as_well(less: TenantInOption, more: TenantInOption) -> bool:
+    """The objective is kept with less, or, without one, the time is visibly the same."""
+    if less.shared is not None:
+        return less.shared.answer == "kept"
+    small, large = less.slowdown, more.slowdown
+    return small.hi is not None and large.est is not None and small.hi <= large.est * (1 + VISIBLE)

@@ -9,9 +9,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from cotenant.analyse.decision import Answer, decide
+from cotenant.analyse.decision.option import KEEPS_UP, behind
 from cotenant.analyse.decision.wording import in_words
 from cotenant.analyse.explanation.binding import Binding, bindings
-from cotenant.analyse.explanation.contention import ContendingPair, MixStory, stories
+from cotenant.analyse.explanation.contention import ContendingPair, MixStory, stories, unneeded_shares
 from cotenant.analyse.explanation.patterns import Contrast, Pattern, contrasts, patterns, sufferers
 from cotenant.analyse.explanation.split import WORK, Split, splits
 from cotenant.analyse.sharing.cells import Cell
@@ -29,9 +30,7 @@ from cotenant.text import percent
 
 STRANGERS = 0.10
 STOLEN = 0.05
-UNSERVED = 0.01
 CLOCK_FELL = 0.03
-FULLY_BUSY = 0.97
 
 TrialKey = tuple[str, int]
 
@@ -111,11 +110,9 @@ def _overloads(evidence: Sequence[TenantEvidence]) -> Iterator[Circumstance]:
         due = sum(item.seen.n + item.seen.unfinished for item in group)
         unserved = sum(item.seen.unfinished for item in group) / due if due else 0.0
         served = fmean(item.seen.throughput_rps for item in group)
-        services = [item.service_ns for item in group if item.service_ns]
-        busy = served * fmean(services) / 1e9 if services else 0.0
-        if unserved <= UNSERVED and busy < FULLY_BUSY:
-            continue
         asked = [item.rate_rps for item in group if item.rate_rps]
+        if not behind(fmean(asked), served) if asked else unserved <= 1 - KEEPS_UP:
+            continue
         offered = f"{fmean(asked):.3g} requests/s were offered" if asked else "more was offered"
         waiting = [1 - item.service_ns / item.seen.mean_latency_ns for item in group if item.service_ns and item.seen.n]
         waits = f", {percent(max(fmean(waiting), 0))} of its latency is waiting" if waiting else ""
@@ -164,6 +161,8 @@ class Explanation:
     """Tenant properties that correlate with slowdown, by way to share; empty with few mixes."""
     contrasts: tuple[Contrast, ...]
     """Groups of pairs (by kind, by size) compared, by way to share; empty with few mixes."""
+    shares: tuple[str, ...]
+    """Tenants that have more of the device than they need, a sentence each."""
     more: tuple[str, ...]
     """Measurements that would explain more, a sentence each."""
     simulated: bool
@@ -181,6 +180,7 @@ class Explanation:
             circumstances=self.circumstances,
             patterns=self.patterns,
             contrasts=self.contrasts,
+            shares=list(self.shares),
             more=list(self.more),
             sentences=explanation_sentences(self),
         )
@@ -216,6 +216,7 @@ def explain_run(
         circumstances=tuple(circumstances(evidence)),
         patterns=tuple(patterns(suffering)),
         contrasts=tuple(contrasts(suffering, kinds)),
+        shares=tuple(unneeded_shares(answer, _busy(evidence))),
         more=tuple(_more(evidence, alone, parts, mixes, peaks)),
         simulated=any(item.simulated for item in seen),
     )
@@ -242,6 +243,16 @@ def _pairs(seen: Sequence[TenantObservation]) -> Mapping[Cell, ContendingPair]:
             error = None if mine is None or theirs is None else of_ratio(mine, theirs)
             found[cell] = ContendingPair(first, second, logs, error)
     return found
+
+
+def _busy(evidence: Sequence[TenantEvidence]) -> dict[tuple[Cell, str], float]:
+    """Share of the time in which each tenant of each shared cell works on a request, if it works on one at a time."""
+    parts: dict[tuple[Cell, str], list[float]] = {}
+    for item in evidence:
+        if item.open and not item.seen.solo and item.service_ns:
+            busy = item.seen.throughput_rps * item.service_ns / 1e9
+            parts.setdefault((Cell.of(item.seen), item.seen.tenant), []).append(busy)
+    return {tenant: fmean(values) for tenant, values in parts.items()}
 
 
 def _more(

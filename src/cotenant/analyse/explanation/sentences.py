@@ -21,6 +21,7 @@ WORDS = {
     "clock": "nothing, but the clock falls",
     "queue": "the queue: requests wait for earlier ones",
     "host": "the host",
+    "turns": "the device's time, which it gives to one process after the other",
     "device": "the device's time and bandwidth",
 }
 SAME = 0.01
@@ -45,7 +46,7 @@ def explanation_sentences(found: Explanation) -> list[str]:
     lines += _over_mixes(found)
     lines += _roles(found.mixes)
     lines += _worth(found.mixes)
-    lines += found.more
+    lines += [*found.shares, *found.more]
     if found.simulated:
         lines.append("Simulated devices computed these numbers; nothing was measured on them.")
     return lines
@@ -67,6 +68,7 @@ def main_sentences(found: Explanation) -> list[str]:
     return [
         *first.values(),
         *_worth_in_short(found.mixes),
+        *found.shares,
         *_patterns(found.patterns, best),
         *contrast_sentences(found.contrasts, _commonest(best)),
         *_over_mixes(found),

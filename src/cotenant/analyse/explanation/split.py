@@ -30,7 +30,7 @@ MEANING: Mapping[str, str] = {
     MEMORY: "more CPU time for the same request at the same clock: memory bandwidth and caches",
     WORK: "more CPU time for the same request: memory, caches, or a lower clock that no sensor shows",
     DEVICE: "more device time for the same request: others' kernels, bandwidth, caches",
-    HOST: "time in which the device does not work on the request: launching, copying, the host",
+    HOST: "time in which the device does not work on the request: others' turns, launching, copying, the host",
 }
 
 Logs = dict[int, float]

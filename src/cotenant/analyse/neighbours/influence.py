@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Literal
 
@@ -27,9 +27,11 @@ from cotenant.analyse.neighbours.totals import Floats
 
 Verdict = Literal["slows", "hardly", "can't tell"]
 
-BLOCKS_S = (300.0, 120.0, 60.0, 600.0, 1200.0, 2400.0, 4800.0)
+BLOCKS_S = (300.0, 120.0, 60.0, 30.0, 600.0, 1200.0, 2400.0, 4800.0)
 """Lengths of blocks, the preferred first. Shorter blocks serve short watching: an event in a block still affects the
 next. Longer ones serve neighbours that rarely change: more drift is left inside."""
+INTERVALS_IN_SHORT = 6
+"""Intervals of the shortest block."""
 FEWEST_BLOCKS = 5
 """Blocks with both levels before there is an interval."""
 ENOUGH_BLOCKS = 8
@@ -61,6 +63,10 @@ class TenantSeries:
     """`/s`, ` tokens/s`, `% of a core`, ..."""
     lengths: tuple[Floats, ...] = ()
     """Sizes of its requests: mean prompt, mean answer."""
+    cores: Floats = field(default_factory=lambda: np.empty(0))
+    """CPU time per second; empty if its process isn't watched."""
+    gpu: Floats = field(default_factory=lambda: np.empty(0))
+    """Share of the time with any of its kernels on the GPU; empty where the driver doesn't tell."""
 
     @property
     def timed(self) -> bool:
@@ -141,7 +147,7 @@ def _influence(
             there.busy_from, other.activity_unit, None, minutes, None, _experiment(tenant),
         )  # fmt: skip
     found = effects(pair.rows)
-    numbers = {level: _number(effect, looks) for level, effect in zip(pair.columns, found, strict=False)}
+    numbers = {level: factor_of(effect, looks) for level, effect in zip(pair.columns, found, strict=False)}
     busy = numbers.get("busy", Missing(f"{other.tenant} was hardly ever busy"))
     doubt = _came_first(series, levels, victim, neighbour, pair) if isinstance(busy, Estimate) else None
     if doubt is not None:
@@ -170,7 +176,7 @@ def _pair(
     if len(enough) < 2:
         return None, _constant(tenant, other.tenant, count, there, levels[victim])
     reference = enough[0]
-    own, narrow = _own_load(tenant, settled & _at(there, reference), settled & _at(there, enough[-1]))
+    own, narrow = own_load(tenant, settled & _at(there, reference), settled & _at(there, enough[-1]))
     kept = settled & narrow
     others = {index: third for index, third in enumerate(levels) if index not in (victim, neighbour)}
     for third in others.values():
@@ -215,7 +221,7 @@ def _constant(tenant: TenantSeries, other: str, count: dict[Level, int], there: 
     return f"{other} was {'lightly loaded' if level == 'light' else level} all the time"
 
 
-def _own_load(tenant: TenantSeries, low: Bools, high: Bools) -> tuple[Floats, Bools]:
+def own_load(tenant: TenantSeries, low: Bools, high: Bools) -> tuple[Floats, Bools]:
     """Columns of the own load, and the intervals whose own load both of the neighbour's levels met."""
     rate = tenant.requests if np.nansum(tenant.requests) > 0 else tenant.units
     known = rate[np.isfinite(rate) & (rate > 0)]
@@ -242,7 +248,7 @@ def _in_blocks(
     mean = tenant.time_s[kept] / tenant.units[kept]
     levels = np.stack(columns, axis=1)[kept].astype(np.float64)
     compared = max(at for at, owner in enumerate(whose) if owner == whose[0])
-    for length in BLOCKS_S:
+    for length in block_lengths(tenant.step_s):
         block = np.floor(t_s[kept] / length)
         rows = Rows(mean, tenant.units[kept], block, own[kept], levels, whose)
         telling = len(rows.informative(compared))
@@ -252,6 +258,11 @@ def _in_blocks(
             best = (telling, rows)
     assert best is not None
     return best[1]
+
+
+def block_lengths(step_s: float) -> list[float]:
+    """The lengths of blocks to try: the shortest only with short intervals, of which enough fit."""
+    return [length for length in BLOCKS_S if length > min(BLOCKS_S) or length >= INTERVALS_IN_SHORT * step_s]
 
 
 def _inseparable(series: Sequence[TenantSeries], rows: Rows, neighbour: int) -> str | None:
@@ -268,7 +279,8 @@ def _ratio(tenant: TenantSeries, above: Bools, below: Bools) -> float:
     return high / float(tenant.time_s[below].sum() / tenant.units[below].sum())
 
 
-def _number(effect: Effect, looks: str) -> Number:
+def factor_of(effect: Effect, looks: str) -> Number:
+    """The factor with its interval, or why there is none yet."""
     if effect.blocks < FEWEST_BLOCKS or not math.isfinite(effect.error):
         return Missing(
             f"its level changed within only {effect.blocks} of the blocks that drift is removed by", effect.blocks
@@ -296,7 +308,7 @@ def _came_first(
     following = still & _shifted(still, 1)
     soon = following & (_shifted(_at(there, "busy"), 2) | _shifted(_at(there, "busy"), 3))
     known = np.isfinite(tenant.units) & (tenant.units > 0) & (tenant.time_s > 0) & _settled(there.at)
-    own, _ = _own_load(tenant, still, still)
+    own, _ = own_load(tenant, still, still)
     kept = known & following
     if int((kept & soon).sum()) < FEWEST or int((kept & ~soon).sum()) < FEWEST:
         return None

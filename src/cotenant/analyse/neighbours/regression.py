@@ -93,6 +93,13 @@ def effects(rows: Rows) -> list[Effect]:
     return found
 
 
+def block_levels(rows: Rows) -> dict[float, float]:
+    """By block: the logarithm of its mean time at the usual own load."""
+    _, factors = _solved(rows, _weights(rows))
+    blocks = np.unique(rows.block)
+    return dict(zip(blocks.tolist(), factors[-blocks.size :].tolist(), strict=True))
+
+
 def residuals(rows: Rows) -> Floats:
     """Measured mean over the fitted mean, minus 1, of each interval."""
     design, factors = _solved(rows, _weights(rows))

@@ -17,9 +17,11 @@ from cotenant.analyse.tabular import Row, Tabular
 from cotenant.text import amount, duration, figure, listed, size, times
 
 BASIS = "watched"
-STEPS_S = (5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0)
+STEPS_S = (3.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0)
 """Lengths of the intervals that are compared."""
 SHORTEST_STEP_S = 10.0
+SHORT_S = 900.0
+"""Up to this long, intervals are as short as the readings allow: there are few of them otherwise."""
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 CPU_S, GPU_S = "cpu_s", "gpu_s"
 """Totals of a process: CPU time, and time in which any of its kernels ran."""
@@ -104,6 +106,8 @@ class Watched(Tabular):
     unseen: tuple[str, ...]
     """What can't be seen from here, and what would show it."""
     device: str
+    cores: int | None = None
+    """Of the machine that the tenants run on; None if that isn't known."""
     folder: Path | None = None
     """The run it is stored as."""
 
@@ -135,13 +139,13 @@ class Watched(Tabular):
 
 def watched_of(
     tenants: Sequence[TenantTotals], *, device: str, notes: Sequence[str] = (), unseen: Sequence[str] = (),
-    looks: Literal["once", "often"] = "once",
+    looks: Literal["once", "often"] = "once", cores: int | None = None,
 ) -> Watched:  # fmt: skip
     """Everything that the readings tell."""
     spans = [(read.t_s[0], read.t_s[-1]) for tenant in tenants for read in tenant.totals.values() if read.t_s.size > 1]
     since = min((span[0] for span in spans), default=0.0)
     until = max((span[1] for span in spans), default=since)
-    step = _step(tenants)
+    step = _step(tenants, until - since)
     edges = np.arange(since, until + 1e-6, step) if until - since >= 2 * step else np.array([since, max(until, since)])
     series = tuple(_series(tenant, edges, step) for tenant in tenants)
     return Watched(
@@ -153,14 +157,16 @@ def watched_of(
         notes=tuple(notes),
         unseen=tuple(unseen),
         device=device,
+        cores=cores,
     )
 
 
-def _step(tenants: Sequence[TenantTotals]) -> float:
+def _step(tenants: Sequence[TenantTotals], watched_s: float) -> float:
     """Long enough for two readings and for most requests to begin and end in the same interval."""
     periods = [read.period_s for tenant in tenants for read in tenant.totals.values() if read.t_s.size > 2]
     times = [mean for tenant in tenants if (mean := _mean(tenant, "latency_s", "latency_count"))]
-    least = max([SHORTEST_STEP_S, *(2 * seconds for seconds in periods), *(3 * seconds for seconds in times)])
+    shortest = STEPS_S[0] if watched_s <= SHORT_S else SHORTEST_STEP_S
+    least = max([shortest, *(2 * seconds for seconds in periods), *(3 * seconds for seconds in times)])
     return next((step for step in STEPS_S if step >= least), STEPS_S[-1])
 
 
@@ -192,6 +198,8 @@ def _series(tenant: TenantTotals, edges: Floats, step: float) -> TenantSeries:
     return TenantSeries(
         tenant.tenant, step, requests, of(timed[1]) if known else np.empty(0), of(timed[0]) if known else np.empty(0),
         "time per token" if token else "latency", activity, unit, lengths,
+        of(CPU_S) / step if CPU_S in tenant.totals else np.empty(0),
+        of(GPU_S) / step if GPU_S in tenant.totals else np.empty(0),
     )  # fmt: skip
 
 
@@ -249,6 +257,17 @@ def bucket_quantile(buckets: Mapping[float, float], q: float) -> float | None:
             return below + (bound - below) * ((rank - count_below) / inside if inside else 1.0)
         below, count_below = bound, buckets[bound]
     return None
+
+
+def bucket_points(buckets: Mapping[float, float], points: int) -> list[float]:
+    """Times at evenly spaced ranks of a histogram's counts, in seconds; what lies above the last bound counts as it."""
+    total = max(buckets.values(), default=0.0)
+    finite = sorted(bound for bound in buckets if math.isfinite(bound))
+    if not total or not finite:
+        return []
+    ranks = (np.arange(points) + 0.5) / points * total
+    below = [0.0, *(buckets[bound] for bound in finite)]
+    return [float(value) for value in np.interp(ranks, below, [0.0, *finite])]
 
 
 def _grown(tenant: TenantTotals, role: str) -> float:

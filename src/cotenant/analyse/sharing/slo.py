@@ -118,9 +118,9 @@ def _would_decide(share: float, n: int, quantile: float, deff: float, confidence
     return enough
 
 
-LATE = 2
-"""Late requests that the number allows for. It is fixed beforehand: stopping as soon as the requests so far happen to
-decide would decide too often."""
+LATE, LATE_AGAIN = 2, 8
+"""Late requests that the number allows for, at a first look and, if that leaves it open, at a second. Both are fixed
+beforehand: stopping as soon as the requests so far happen to decide would decide too often."""
 
 CellKey = tuple[str, str, str]
 """Mix, sharing and load."""
@@ -131,23 +131,34 @@ class ObjectiveRequests:
 
     def __init__(self) -> None:
         self._seen: Counter[tuple[CellKey, str, float]] = Counter()
+        self._late: Counter[tuple[CellKey, str, float]] = Counter()
 
     def add(self, observations: Iterable[TenantObservation]) -> None:
         """Count the requests of tenants with an objective."""
         for seen in filter(counts, observations):
-            quantiles = [goal.quantile for goal in seen.token_goals]
+            met = {goal.quantile: goal.met for goal in seen.token_goals}
             if seen.slo_met is not None:
-                quantiles.append(seen.slo_quantile or 0.99)
-            if quantiles:
-                self._seen[(seen.mix, str(seen.sharing), seen.load), seen.role, max(quantiles)] += (
-                    seen.n + seen.unfinished
-                )
+                met[seen.slo_quantile or 0.99] = seen.slo_met
+            if met:
+                strictest = max(met)
+                key = (seen.mix, str(seen.sharing), seen.load), seen.role, strictest
+                self._seen[key] += seen.n + seen.unfinished
+                self._late[key] += seen.n + seen.unfinished - met[strictest]
 
     def lacking(self) -> dict[CellKey, float]:
         """Cells with too few, and how many times as many they need."""
         found: dict[CellKey, float] = {}
-        for (cell, _, quantile), n in self._seen.items():
-            times = queries_needed(quantile, LATE) / max(n, 1)
+        for key, n in self._seen.items():
+            cell, _, quantile = key
+            first = queries_needed(quantile, LATE)
+            again = n >= first and _open(n, self._late[key], quantile)
+            times = (queries_needed(quantile, LATE_AGAIN) if again else first) / max(n, 1)
             if times > 1:
                 found[cell] = max(times, found.get(cell, 0.0))
         return found
+
+
+def _open(n: int, late: int, quantile: float) -> bool:
+    """Whether these requests neither show that the quantile meets its limit nor that it doesn't."""
+    missed = binomial_interval(n - late, n, 2 * CONFIDENCE - 1)[1] < quantile
+    return not missed and n < queries_needed(quantile, late)
