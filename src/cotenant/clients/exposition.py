@@ -94,6 +94,13 @@ SIZES: Mapping[str, tuple[str, ...]] = {
     "vllm:cache_config_info": ("kv_cache_size_tokens", "kv_cache_memory_bytes", "num_gpu_blocks")
 }
 """Labels of metrics that give the size of the server's cache."""
+ANSWERED = (
+    "vllm:request_success_total",
+    "sglang:num_requests_total",
+    "te_request_success",
+    "nv_inference_request_success",
+)
+"""Metrics that count answered requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +135,12 @@ def read_sizes(text: str) -> dict[str, int]:
             if value.isdigit():
                 sizes[label] = sizes.get(label, 0) + int(value)
     return sizes
+
+
+def answered(text: str) -> int | None:
+    """Requests that the server has answered, where it counts them."""
+    counts = [sample.value for sample in exposed(text, ANSWERED)]
+    return round(sum(counts)) if counts else None
 
 
 def page_of(address: Address, path: str) -> str | None:

@@ -131,6 +131,7 @@ def manifest_of(plan: RunPlan, device: Device) -> dict[str, Any]:
     return {
         **(_simulation(plan, device) if device.simulated else {}),
         "study_name": plan.study.name,
+        "study_file": plan.study.places.source or None,
         "study": plan.study.to_yaml(),
         "modes": list(plan.modes),
         "left_out": list(plan.left_out),

@@ -2,27 +2,33 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cotenant.analyse.copy_options import CopyStart
 from cotenant.analyse.neighbours.totals import Totals
+from cotenant.analyse.neighbours.watched_evidence import WatchedRun
 from cotenant.analyse.neighbours.watching import Grant, TenantTotals, Watched, watched_of
-from cotenant.errors import WatchError
+from cotenant.errors import RunFolderError, WatchError
 from cotenant.store.observe import observations
 from cotenant.store.reading import WATCHED, OpenRuns, open_runs
 
+if TYPE_CHECKING:
+    from cotenant.analyse.copy_options import CopyStart
+
 _SAMPLES = """
 SELECT sensor, list(t_ns ORDER BY t_ns), list(value ORDER BY t_ns)
-FROM samples JOIN trials USING (run, trial) WHERE trials.load = ? GROUP BY sensor
+FROM samples JOIN trials USING (run, trial) WHERE trials.load = ? AND run LIKE ? GROUP BY sensor
 """
 _BUCKETS = """
-SELECT tenant, facts FROM tenants JOIN trials USING (run, trial) WHERE trials.load = ? ORDER BY run, trial
+SELECT tenant, facts FROM tenants JOIN trials USING (run, trial) WHERE trials.load = ? AND run LIKE ?
+ORDER BY run, trial
 """
+_SHARING = "SELECT sharing FROM trials WHERE run = ? AND load = ? GROUP BY sharing ORDER BY count(*) DESC LIMIT 1"
+EVERY = "%"
 
 
 def sensor_name(role: str, tenant: str) -> str:
@@ -37,22 +43,23 @@ def role_unit(role: str) -> str:
     return "tokens" if role.startswith("tokens") else "count"
 
 
-def watched_totals(runs: OpenRuns) -> list[TenantTotals]:
-    """Every tenant of the watched runs among these; of several runs, a tenant's readings together."""
+def watched_totals(runs: OpenRuns, run: str = EVERY) -> list[TenantTotals]:
+    """Every tenant of the watched runs among these, or of one; of several runs, a tenant's readings together."""
     totals: dict[str, dict[str, Totals]] = {}
-    for sensor, t_ns, values in runs.con.execute(_SAMPLES, [WATCHED]).fetchall():
+    for sensor, t_ns, values in runs.con.execute(_SAMPLES, [WATCHED, run]).fetchall():
         role, _, rest = sensor.partition("[")
         read = Totals.of(np.array(t_ns, np.float64) / 1e9, np.array(values, np.float64))
         totals.setdefault(rest.removesuffix("]"), {})[role] = read
     buckets: dict[str, dict[str, dict[float, float]]] = {}
-    for tenant, facts in runs.con.execute(_BUCKETS, [WATCHED]).fetchall():
+    for tenant, facts in runs.con.execute(_BUCKETS, [WATCHED, run]).fetchall():
         for measured, counts in (json.loads(facts or "{}").get("buckets") or {}).items():
             sums = buckets.setdefault(tenant, {}).setdefault(measured, {})
             for bound, count in counts.items():
                 sums[float(bound)] = sums.get(float(bound), 0.0) + count
     described: dict[str, Mapping[str, Any]] = {}
-    for manifest in runs.manifests:
-        described.update((manifest.get("watched") or {}).get("tenants") or {})
+    for name, manifest in zip(runs.folders, runs.manifests, strict=True):
+        if run in (EVERY, name):
+            described.update((manifest.get("watched") or {}).get("tenants") or {})
     return [
         TenantTotals(
             tenant,
@@ -62,8 +69,23 @@ def watched_totals(runs: OpenRuns) -> list[TenantTotals]:
             described.get(tenant, {}).get("facts") or {},
             tuple(Grant(**grant) for grant in described.get(tenant, {}).get("grants") or ()),
         )
-        for tenant, roles in totals.items()
+        for tenant, roles in sorted(totals.items(), key=lambda read: _place(read[0], described))
     ]
+
+
+def _place(tenant: str, described: Mapping[str, Any]) -> tuple[int, str]:
+    """In the order in which they were named."""
+    return (list(described).index(tenant) if tenant in described else len(described)), tenant
+
+
+def watched_counts(runs: OpenRuns) -> dict[str, list[dict[float, float]]]:
+    """By tenant, for each stretch that was written: requests by upper bound of their seconds."""
+    found: dict[str, list[dict[float, float]]] = {}
+    for tenant, facts in runs.con.execute(_BUCKETS, [WATCHED, EVERY]).fetchall():
+        counts = (json.loads(facts or "{}").get("buckets") or {}).get("latency") or {}
+        if any(counts.values()):
+            found.setdefault(tenant, []).append({float(bound): count for bound, count in counts.items()})
+    return found
 
 
 def read_watched(paths: Sequence[Path]) -> Watched:
@@ -82,8 +104,40 @@ def read_watched(paths: Sequence[Path]) -> Watched:
             device=str(opened.manifests[0].get("device", "?")),
             notes=[*opened.damage, *watched_words(opened, "notes")],
             unseen=watched_words(opened, "unseen"),
+            cores=_host_cores(opened.manifests[0]),
         )
     return replace(found, folder=paths[0])
+
+
+def watched_runs(runs: OpenRuns) -> list[WatchedRun]:
+    """Each run by itself. Raises WatchError if nothing was read in one."""
+    found = []
+    for name, folder in runs.folders.items():
+        tenants = watched_totals(runs, name)
+        if not tenants:
+            raise WatchError(f"{folder.path}: nothing was watched there")
+        sharing = runs.con.execute(_SHARING, [name, WATCHED]).fetchone()
+        watched = watched_of(
+            tenants, device=str(folder.manifest.get("device", "?")), cores=_host_cores(folder.manifest)
+        )
+        found.append(WatchedRun(name, str(sharing[0]) if sharing else "processes", watched))
+    return found
+
+
+def all_watched(runs: OpenRuns) -> bool:
+    """Whether `watch` wrote all of them. Raises RunFolderError if only some of them."""
+    kinds = {manifest.get("study_name") == WATCHED for manifest in runs.manifests}
+    if len(kinds) > 1:
+        raise RunFolderError(
+            f"{' and '.join(map(str, runs.paths))} can't be read together: some were watched, others measured.",
+            hint="a watched run has no single requests; name runs of one kind",
+        )
+    return kinds == {True}
+
+
+def _host_cores(manifest: Mapping[str, Any]) -> int | None:
+    cores = (manifest.get("device_description") or {}).get("host_cores")
+    return cores if isinstance(cores, int) else None
 
 
 def watched_words(runs: OpenRuns, kind: str) -> list[str]:
@@ -122,6 +176,11 @@ class Traffic:
     """Requests whose cost is known: of a tenant served in batches, none, since a batch costs less than its parts."""
     cost_s: float | None = None
     """Their median time on the device; of watched servers, the mean."""
+    tokens_in: float | None = None
+    """Mean prompt and mean answer, of watched servers that count tokens."""
+    tokens_out: float | None = None
+    quantiles_ms: Mapping[str, float] = field(default_factory=dict)
+    """Of watched servers, from their own buckets."""
 
 
 def traffic_of(runs: OpenRuns) -> Mapping[str, Traffic]:
@@ -146,6 +205,9 @@ def _watched(runs: OpenRuns) -> dict[str, Traffic]:
             1.0 if tenant.cv is None else tenant.cv,
             tenant.requests if tenant.device_ms else 0,
             None if tenant.device_ms is None else tenant.device_ms / 1e3,
+            tenant.tokens_in,
+            tenant.tokens_out,
+            tenant.quantiles_ms,
         )
         for tenant in watched
         if tenant.requests and tenant.rate_rps
@@ -163,7 +225,7 @@ FROM trials JOIN tenants USING (run, trial) WHERE block >= 0 ORDER BY trial, ten
 """
 
 
-def starts(runs: OpenRuns) -> Iterator[CopyStart]:
+def starts(runs: OpenRuns) -> "Iterator[CopyStart]":
     """One for each trial of the blocks, in order."""
     cursor = runs.con.execute(_ROWS)
     names = [column[0] for column in cursor.description or ()]
@@ -176,7 +238,9 @@ def starts(runs: OpenRuns) -> Iterator[CopyStart]:
         yield _start(list(group), served.get(trial))
 
 
-def _start(rows: list[dict[str, Any]], throughput_rps: float | None) -> CopyStart:
+def _start(rows: list[dict[str, Any]], throughput_rps: float | None) -> "CopyStart":
+    from cotenant.analyse.copy_options import CopyStart
+
     first = rows[0]
     errors = [str(row["error"]) for row in rows if row["error"]]
     absent = next((error for error in errors if error.startswith(NOT_SERVED)), None)

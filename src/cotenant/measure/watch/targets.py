@@ -3,6 +3,7 @@
 import http.client
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,11 +39,32 @@ class PageReader:
         self.tracks: dict[str, Track] = {}
         """By the tenant's name on the page."""
         self.notes: list[str] = []
+        self._paused = False
+        self._reading = threading.Lock()
         self._failed = 0
         self._shares: dict[str, tuple[float, float]] = {}
 
     def read(self) -> None:
         """One reading. A server that doesn't answer is noted, and asked again next time."""
+        with self._reading:
+            if self._paused:
+                for track in self.tracks.values():
+                    track.repeat(time.time())
+            else:
+                self._read()
+
+    def pause(self) -> None:
+        """Its server is about to be stopped: read it once more; until `go_on` nothing is added to its totals."""
+        with self._reading:  # a page that is under way would wait for the stopped server
+            self._read()
+            self._paused = True
+
+    def go_on(self) -> None:
+        """Its server runs again."""
+        with self._reading:
+            self._paused = False
+
+    def _read(self) -> None:
         began = time.time()
         try:
             found = self.fetch()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cotenant.analyse.neighbours.totals import Totals
-from cotenant.analyse.neighbours.watching import Grant, TenantTotals
+from cotenant.analyse.neighbours.watching import CPU_S, GPU_S, Grant, TenantTotals
 
 
 class Track:
@@ -33,6 +33,14 @@ class Track:
                 self._times.setdefault(role, array("d")).append(t_s)
                 self._values.setdefault(role, array("d")).append(value)
                 self.sources[role] = source
+
+    def repeat(self, t_s: float) -> None:
+        """A reading like the last one."""
+        with self._lock:
+            for role, values in self._values.items():
+                if role not in (CPU_S, GPU_S):  # read apart
+                    self._times[role].append(t_s)
+                    values.append(values[-1])
 
     def add_buckets(self, buckets: Mapping[str, Mapping[float, float]]) -> None:
         """A reading of histograms: what was added since the previous reading counts, unless the server restarted."""

@@ -4,6 +4,7 @@ A server that hangs delays only its own readings. Nothing is locked, and nothing
 """
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,8 @@ import numpy as np
 
 from cotenant.analyse.neighbours.watching import Watched, watched_of
 from cotenant.clients.published import Software
+from cotenant.devices.cpu.machine import model_name
+from cotenant.devices.tree import FileTree
 from cotenant.interruption import held
 from cotenant.measure.provenance import now_utc, session
 from cotenant.measure.watch.occupants import family, open_gpu
@@ -45,7 +48,7 @@ class WatchSession:
         self.unseen = [
             said for process in self.targets.processes if self._gpu and (said := self._gpu.granted_by_mps(process))
         ]
-        self._recorder = WatchRecorder(root, device, words)
+        self._recorder = WatchRecorder(root, device, words, self._described())
         self._over = threading.Event()
         self._threads = [
             *(threading.Thread(target=self._repeat, args=(page.read,), daemon=True) for page in self.targets.pages),
@@ -88,6 +91,7 @@ class WatchSession:
             notes=self.notes(),
             unseen=self._unseen(),
             looks=looks,
+            cores=os.cpu_count(),
         )
 
     def notes(self) -> list[str]:
@@ -95,6 +99,13 @@ class WatchSession:
         of_pages = [note for page in self.targets.pages for note in page.notes]
         of_processes = [note for process in self.targets.processes for note in process.notes]
         return [*self.targets.notes, *of_pages, *of_processes, *(self._gpu.notes if self._gpu else ())]
+
+    def _described(self) -> Mapping[str, Any]:
+        """Which device it is, so that what was watched is used for this kind only."""
+        if self._gpu is not None:
+            return {"name": self.device, "model": self._gpu.gpu.name, "host_cores": os.cpu_count()}
+        cores = tuple(sorted(os.sched_getaffinity(0)))
+        return {"name": self.device, "model": model_name(FileTree()), "cores": cores, "host_cores": os.cpu_count()}
 
     def _unseen(self) -> list[str]:
         watched = {member for process in self.targets.processes for member in family(process.pid)}
@@ -129,7 +140,9 @@ BLOCK_S = 300.0
 class WatchRecorder:
     """Writes what was read since the last time."""
 
-    def __init__(self, root: Path, device: str, words: Sequence[str]) -> None:
+    def __init__(
+        self, root: Path, device: str, words: Sequence[str], described: Mapping[str, Any] | None = None
+    ) -> None:
         self._device = device
         self._trial = 0
         self._began_s: float | None = None
@@ -137,7 +150,8 @@ class WatchRecorder:
         self._counted: dict[str, dict[str, dict[float, float]]] = {}
         manifest = {
             "study_name": WATCHED, "study": json.dumps({"watch": list(words)}), "device": device, "simulated": False,
-            "device_description": {}, "sensors": [], "sessions": [session()], "state": "running", "watched": {},
+            "device_description": dict(described or {}), "sensors": [], "sessions": [session()], "state": "running",
+            "watched": {},
         }  # fmt: skip
         self._folder = RunFolder.create(new_run_path(root, WATCHED), manifest)
 
