@@ -10,6 +10,7 @@ Run: python benchmarks/scheduling.py [--seeds N] [--json]
 
 import argparse
 import json
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -25,7 +26,14 @@ from cotenant.scheduling import (
     Policy,
     Settings,
 )
-from cotenant.scheduling.simulation import SimulatedDevice, SimulatedResult, SpeedModes, clairvoyant_bound, simulate
+from cotenant.scheduling.simulation import (
+    SimulatedDevice,
+    SimulatedResult,
+    SpeedModes,
+    SpeedTrace,
+    clairvoyant_bound,
+    simulate,
+)
 from cotenant.scheduling.simulation import reference as three
 
 SECONDS = 25.0
@@ -44,6 +52,8 @@ CONDITIONS: dict[str, dict[str, Any]] = {
     "cost noise 25 %": {"noise": 0.25},
     "messages take 0.3 ms": {"delay_s": 0.0003},
     "speed jumps by 1.5 every 5 s": {"modes": SpeedModes((1.0, 1.5), 5.0)},
+    "a neighbour takes 10 % in bursts of 0.1 s": {"bursts": (0.6, 0.1, 4.0)},
+    "stalls of 20 ms, 11 % of the time": {"bursts": (0.16, 0.02, math.inf)},
 }
 
 
@@ -66,6 +76,9 @@ def run(load: str, name: str, seed: int, **condition: Any) -> tuple[SimulatedRes
     """One simulation."""
     settings, policy = POLICIES[name]
     delay_s = condition.pop("delay_s", 0.0)
+    if "bursts" in condition:
+        every_s, length_s, factor = condition.pop("bursts")
+        condition["trace"] = SpeedTrace.bursts(every_s, length_s, factor, 2 * SECONDS, seed)
     scheduler = TimedScheduler(three.contracts(), settings, policy())
     device = SimulatedDevice(three.COSTS, seed=seed, **condition)
     return simulate(three.arrivals(load, seed, SECONDS), scheduler, device, delay_s=delay_s), scheduler.took_us

@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from cotenant.errors import SchedulingError
@@ -102,6 +102,15 @@ class TenantCosts:
     def total_s(self) -> float:
         """Median device time of a typical request, back to back."""
         return sum(chunk.p50_s for chunk in self.chunks) + (self.step.p50_s * self.steps if self.step else 0.0)
+
+    def slower(self, factor: float) -> "TenantCosts":
+        """The same on a device that is slower by this factor."""
+
+        def slowed(chunk: ChunkCost) -> ChunkCost:
+            return ChunkCost(chunk.p50_s * factor, chunk.p90_s * factor, chunk.spaced_s * factor)
+
+        step = None if self.step is None else slowed(self.step)
+        return replace(self, chunks=tuple(slowed(chunk) for chunk in self.chunks), step=step)
 
     @property
     def spaced_s(self) -> float:

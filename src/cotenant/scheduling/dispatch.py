@@ -37,15 +37,13 @@ class Dispatcher:
         self._versions = 0
 
     def decide(self, now: float) -> None:
-        """Give every idle slot a chunk, and every busy slot its next chunk."""
+        """Give every idle slot a chunk, then every busy slot its next: nothing queues while a slot is idle."""
         for slot in self._slots:
-            if slot.running is None:
-                offer = self._offer(slot, now, now)
-                if offer is None:
-                    continue
+            if slot.running is None and (offer := self._offer(slot, now, now)) is not None:
                 self._answers.out.append(StartChunk(offer.chunk))
                 self._begin(slot, offer, now)
-            if self._settings.queue_ahead:
+        for slot in self._slots if self._settings.queue_ahead else ():
+            if slot.running is not None:
                 self._queue_ahead(slot, now)
 
     def take_queued(self, slot: Slot, version: int, at: float) -> None:

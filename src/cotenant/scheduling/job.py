@@ -47,12 +47,12 @@ class Job:
     """Requests of a tenant that advance together; ``stage`` and ``steps`` count done and remaining work.
 
     ``rest_s`` (p50) and ``plan_s`` (p90) are the remaining time as of the last ``reckon``, at which the device's speed
-    had the ``stamp``.
+    had the ``stamp``. ``planned_due`` is the due time as the present plan sees it: earlier in a burst.
     """
 
     __slots__ = (
         "batch", "begun", "block", "conforming", "deadline", "due", "estimate", "late", "members", "order", "plan_s",
-        "prefill_s", "rest_s", "scale", "stage", "stages", "stamp", "steps", "tenant",
+        "planned_due", "prefill_s", "rest_s", "scale", "stage", "stages", "stamp", "steps", "tenant",
     )  # fmt: skip
 
     def __init__(self, tenant: TenantState, request: Request, order: int) -> None:
@@ -64,7 +64,7 @@ class Job:
         self.stages = len(self.estimate.chunks)
         self.steps = request.steps
         self.scale = request.scale
-        self.due = request.due
+        self.planned_due = self.due = request.due
         self.deadline = request.deadline - request.way_s
         self.conforming = request.conforming
         self.order = order

@@ -116,7 +116,7 @@ class DeviceScheduler:
     @property
     def speed(self) -> float:
         """Current ratio of chunk times to predictions."""
-        return self._roster.speed.factor
+        return self._roster.speed.pace
 
     def _arrived(self, event: Arrived) -> None:
         self._answers.check_new(event.request)
@@ -193,7 +193,9 @@ class DeviceScheduler:
         if offer.jobs:
             spaced = event.began - slot.last_end > self.settings.gap_s
             estimate = offer.jobs[0].estimate
-            estimate.see(chunk.stage, chunk.steps, offer.batch, offer.scale, took, spaced=spaced)
+            estimate.see(
+                chunk.stage, chunk.steps, offer.batch, offer.scale, began=event.began, ended=event.ended, spaced=spaced
+            )
         slot.last_end = event.ended
         each = took / len(chunk.requests)
         for job in offer.jobs:

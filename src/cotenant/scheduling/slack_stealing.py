@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Callable
+from math import sqrt
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
@@ -14,7 +15,7 @@ from cotenant.scheduling.tenant import TenantState
 
 # --- select waiting jobs that can all be in time: earliest due first, then Moore-Hodgson, then slack for the others
 
-_DUE = attrgetter("due")
+_DUE = attrgetter("planned_due")
 _Rank: TypeAlias = tuple[bool, bool, float, int, float]
 
 
@@ -49,7 +50,7 @@ def keep_feasible(jobs: list[Job], ahead: AheadOfIt) -> tuple[list[Job], list[fl
         end = begin
         for index, job in enumerate(jobs):
             end += costs[index] / slots
-            if end > job.due:
+            if end > job.planned_due:
                 break
         else:
             return jobs, costs
@@ -80,8 +81,8 @@ def fill_slack(
     begin, slots, gang = ahead
     limits = [limit(job) for job in jobs]
     for job in others:
-        position = bisect_right(jobs, job.due, key=_DUE)
-        own = job.due
+        position = bisect_right(jobs, job.planned_due, key=_DUE)
+        own = job.planned_due
         if begin + job.rest_s > own and gang < 2:
             continue
         if gang > 1 and job.steps:
@@ -161,6 +162,8 @@ def _share_steps(jobs: list[Job], members: list[int], costs: list[float]) -> Non
         reached = max(reached, ends[member])
 
 
+JITTERS = 2.0
+"""Standard deviations of the time lost to surprises that are kept free before a conforming deadline."""
 CONFORMING_WORTH = 4.0
 """A plan that keeps another conforming request beats a plan that serves up to three others of its size."""
 LARGEST_MARGINAL = 0.8
@@ -187,6 +190,9 @@ class SlackStealing:
         """The first job of the best plan, with those that run beside it."""
         if len(jobs) == 1:
             return PolicyChoice(jobs, "alone", 1)
+        horizon = self._roster.speed.horizon(begin)
+        for job in jobs:
+            job.planned_due = horizon(job.due) if horizon else job.due
         plan = self._best_plan(jobs, begin)
         if not plan.jobs:
             best = min(jobs, key=lambda job: job.rest_s / (job.tenant.spaced_s * len(job.members)))
@@ -233,10 +239,11 @@ class SlackStealing:
             if rate > 0:
                 expected.append((rate, begin + tenant.objective_s))
         margin, cap = self._settings.margin, self._roster.quantum_s
+        jitter = JITTERS * sqrt(self._roster.speed.jitter)
 
         def limit(job: Job) -> float:
-            due = job.due
-            free = min(cap, margin * job.tenant.objective_s)
+            due = job.planned_due
+            free = min(cap, margin * job.tenant.objective_s) + jitter * sqrt(max(0.0, due - begin))
             for rate, first_due in expected:
                 if due > first_due:
                     free += rate * (due - first_due)
@@ -269,14 +276,14 @@ class SlackStealing:
         slots = self._settings.slots
         cost = max(job.plan_s for job in batch) * batch[0].estimate.costs.curve.factors[len(batch) - 1]
         end = begin + cost
-        if any(end > job.due for job in batch):
+        if any(end > job.planned_due for job in batch):
             return False
         end = begin + cost / slots
         for job, its_cost in zip(plan.jobs, plan.costs, strict=True):
             if job in batch:
                 continue
             end += its_cost / slots
-            if end > job.due:
+            if end > job.planned_due:
                 return False
         return True
 

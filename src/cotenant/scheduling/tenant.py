@@ -69,8 +69,9 @@ class TenantState:
         self.account_s = min(self.account_s, self._capacity_s)
 
     def balance_s(self, now: float) -> float:
-        """Balance of the account, in device-seconds."""
-        return min(self._capacity_s, self.account_s + (now - self._account_at) * self.rate)
+        """Balance of the account, in device-seconds; in a burst a second of the device does less."""
+        rate = self.rate * self.estimate.speed.ease
+        return min(self._capacity_s, self.account_s + (now - self._account_at) * rate)
 
     def charge(self, cost_s: float, now: float) -> bool:
         """Charge a request to the account; False, without charging, if the balance is too low."""

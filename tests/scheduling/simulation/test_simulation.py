@@ -1,5 +1,8 @@
+import math
+
 import pytest
 
+from cotenant.errors import SchedulingError
 from cotenant.scheduling import Contract, DeviceScheduler, EarliestDeadline, Fairness, FirstCome, Settings
 from cotenant.scheduling.simulation import (
     Arrival,
@@ -82,6 +85,42 @@ def test_a_recorded_speed_is_replayed():
     arrivals = [Arrival(0.5, "a"), Arrival(1.5, "a")]
     result = simulate(arrivals, DeviceScheduler([(Contract("a", 0.5), costs)]), device)
     assert [outcome.latency_s for outcome in result.outcomes] == pytest.approx([0.01, 0.03])
+
+
+def test_a_chunk_takes_longer_by_the_part_of_it_that_ran_slowly():
+    trace = SpeedTrace([0.0, 1.0, 1.5], [1.0, math.inf, 2.0])
+    assert trace.end(0.5, 0.4) == pytest.approx(0.9)
+    assert trace.end(0.5, 0.5) == pytest.approx(1.0)
+    assert trace.end(0.9, 0.2) == pytest.approx(1.7)
+    assert trace.work_s(2.0) == pytest.approx(1.25)
+    with pytest.raises(SchedulingError, match="for ever"):
+        SpeedTrace([0.0, 1.0], [1.0, math.inf])
+
+
+def test_the_bound_knows_what_the_device_could_do():
+    tenants = [(Contract("a", 0.02), encoder())]
+    arrivals = [Arrival(0.0, "a")]
+    slow = SpeedTrace([0.0], [4.0])
+    bound = clairvoyant_bound(arrivals, tenants, {"a": 0.01}, duration_s=1.0, trace=slow)
+    assert bound.attainment == {"a": pytest.approx(0.5)}
+
+
+@pytest.mark.parametrize("factor", [3.0, 4.0])
+def test_a_core_that_is_stolen_in_bursts_serves_what_it_could(factor):
+    """A neighbour takes a tenth of the core: bursts must neither idle the device nor cost the well-behaved tenants."""
+    parts, idle, attained = [], [], []
+    for seed in (31, 32, 33):
+        trace = SpeedTrace.bursts(0.6, 0.1, factor, 12.0, seed)
+        arrivals = three.arrivals("S2", seed, 10.0)
+        device = SimulatedDevice(three.COSTS, trace=trace, seed=seed)
+        result = simulate(arrivals, DeviceScheduler(three.contracts()), device)
+        bound = clairvoyant_bound(arrivals, three.contracts(), three.WORTH_S, duration_s=10.0, trace=trace)
+        parts.append(result.goodput(three.WORTH_S, 10.0) / bound.goodput)
+        idle.append(1 - result.busy_s / result.duration_s)
+        attained.append(result.attainment()["gpt"])
+    assert sum(parts) / 3 > 0.88
+    assert sum(idle) / 3 < 0.1
+    assert sum(attained) / 3 > 0.7
 
 
 def test_the_queue_hides_message_delays():

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from cotenant.errors import SchedulingError
 from cotenant.scheduling.contract import Contract
 from cotenant.scheduling.costs import BatchCurve, TenantCosts
-from cotenant.scheduling.simulation.device import Arrival
+from cotenant.scheduling.simulation.device import Arrival, SpeedTrace
 
 
 class Bound(NamedTuple):
@@ -38,12 +38,15 @@ def clairvoyant_bound(
     duration_s: float,
     batching: bool = False,
     slots: int = 1,
+    trace: SpeedTrace | None = None,
 ) -> Bound:
-    """The largest goodput any schedule could reach on these arrivals."""
+    """The largest goodput any schedule could reach on these arrivals, on a device of this speed."""
     from scipy.optimize import linprog
 
     costs = {contract.tenant: cost for contract, cost in tenants}
-    windows, lengths = _windows(arrivals, {contract.tenant: contract for contract, _ in tenants}, costs)
+    windows, cuts = _windows(arrivals, {contract.tenant: contract for contract, _ in tenants}, costs)
+    done = [trace.work_s(cut) for cut in cuts] if trace else cuts
+    lengths = [later - earlier for earlier, later in pairwise(done)]
     names = sorted({window.tenant for window in windows})
     largest = {name: max(costs[name].curve.largest, costs[name].step_curve.largest) for name in names}
     program = _Program(windows, lengths, {name: _chord(costs[name]) if batching else 1.0 for name in names}, largest)
@@ -84,7 +87,7 @@ def _windows(
         chunks = sum(chunk.p50_s for chunk in cost.chunks) * arrival.scale
         steps = cost.step.p50_s * (arrival.steps or cost.steps) if cost.step else 0.0
         windows.append(_Window(arrival.tenant, chunks + steps, index[arrival.time], index[deadline]))
-    return windows, [later - earlier for earlier, later in pairwise(cuts)]
+    return windows, cuts
 
 
 def _chord(cost: TenantCosts) -> float:

@@ -132,7 +132,7 @@ def tail_of(
 
 
 def _joined(parts: Sequence[Floats]) -> tuple[Floats, npt.NDArray[np.int64]]:
-    return np.concatenate(parts) if parts else np.empty(0), np.cumsum([part.size for part in parts], dtype=np.int64)
+    return np.concatenate(parts), np.cumsum([part.size for part in parts], dtype=np.int64)
 
 
 @compiled()

@@ -91,6 +91,7 @@ class _Simulation:
         self._agenda: list[tuple[float, int, Event | StartChunk | QueueAhead | _End]] = []
         self._count = 0
         self._outcomes: list[SimulatedRequest | None] = [None] * len(arrivals)
+        self._batches: dict[RequestId, int] = {}
         self._firsts: dict[RequestId, float] = {}
         self._busy_s = self._now = 0.0
         self._chunks = self._replaced = self._late = 0
@@ -151,12 +152,20 @@ class _Simulation:
         worker = self._workers[chunk.slot]
         assert worker.running is None, "a chunk was started while another ran"
         scale = max(self._arrivals[number].scale for number in chunk.requests if isinstance(number, int))
-        took = self._device.chunk_s(chunk, scale, self._now, self._now - worker.last_end)
+        took = self._device.chunk_s(chunk, self._batch(chunk), scale, self._now, self._now - worker.last_end)
         worker.running = _Running(chunk, self._now)
         worker.queued = None
         self._busy_s += took
         self._chunks += 1
         self._at(self._now + took, _End(chunk.slot))
+
+    def _batch(self, chunk: Chunk) -> int:
+        """The batch that runs: a worker doesn't reshape what it has begun when a member leaves."""
+        if chunk.steps:
+            return len(chunk.requests)
+        if chunk.stage == 0:
+            self._batches |= dict.fromkeys(chunk.requests, len(chunk.requests))
+        return self._batches[chunk.requests[0]]
 
     def _queue(self, order: QueueAhead) -> None:
         worker = self._workers[order.slot]
