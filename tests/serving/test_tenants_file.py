@@ -3,9 +3,11 @@
 import pytest
 
 from cotenant.errors import ServingError, StudyError
+from cotenant.planning.check import check_plan
+from cotenant.planning.check_simulated import service_range
 from cotenant.scheduling import BatchCurve, TenantCosts, chunk_cost
 from cotenant.serving.deployment import orders, worker_cores
-from cotenant.serving.dry_run import judge, simulate_contracts
+from cotenant.serving.dry_run import _seat, judge, simulate_contracts
 from cotenant.serving.http.access import new_key
 from cotenant.serving.server import Listening, _checked, check_exposure
 from cotenant.serving.tenants_file import TenantsFile, read_tenants
@@ -158,6 +160,38 @@ def test_tokens_in_turns_are_judged_by_their_own_limits():
     assert 20 < first.tail_ms < 300
     assert (each.objective, each.verdict) == ("tpot p95", "missed")
     assert each.tail_ms > 10
+
+
+def test_an_error_of_predicted_costs_goes_through_the_scheduler():
+    """At 40 % of the device, requests that take longer than predicted wait longer, too."""
+    file = tenants(a=bert(load="poisson(20%)", slo="1s"), b=bert(load="poisson(20%)", slo="1s"))
+    costs = {name: TenantCosts((chunk_cost(0.01),)) for name in file.tenants}
+    known, _ = judge(file, costs, basis="measured", seconds=10.0, seed=1).tenants
+    predicted, _ = judge(
+        file.model_copy(update={"device": "sim:a100-sxm4-40gb"}), costs, basis="simulated", seconds=10.0, seed=1
+    ).tenants
+    assert known.tail_range_ms is None
+    assert predicted.tail_ms == known.tail_ms
+    low, high = predicted.tail_range_ms
+    assert low < predicted.tail_ms < high
+    _, longest = service_range("sim:a100-sxm4-40gb", "a", _seat(file.tenants["a"], costs["a"], None), risk=file.risk)
+    assert high / predicted.tail_ms > longest, "the queue makes an error larger"
+    assert predicted.lo <= known.lo
+
+
+def test_a_job_of_a_plan_runs_beside_the_server(tmp_path):
+    path = tmp_path / "plan.yaml"
+    path.write_text(
+        "plan: 2\ndevices:\n- name: sim:a100-sxm4-40gb\n  sharing: mps\n  tenants:\n"
+        "    a: {rate_rps: 10, share: 60, runs: {workload: bert-base-mini}, expected: {p99: {limit_ms: 50}}}\n"
+        "    learn: {share: 40, runs: {workload: bert-base-mini, train: true}}\n",
+        encoding="utf-8",
+    )
+    file = read_tenants(path)
+    assert list(file.tenants) == ["a"]
+    assert list(file.jobs) == ["learn"]
+    assert file.sharing.shares == (60.0,)
+    assert simulate_contracts(file).tenants == check_plan(path).tenants
 
 
 def test_a_dry_run_needs_a_load():

@@ -7,6 +7,7 @@ Where requests take turns, and on real devices, the scheduler that will serve or
 import asyncio
 import itertools
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -94,9 +95,12 @@ def _planned(file: TenantsFile, costs: Mapping[str, TenantCosts]) -> PlanDevice 
         mode, shares = sharing.mode, sharing.shares or shares
         if not sharing.shares and mode not in TOGETHER:
             return None  # the server cuts the GPU itself
+    elif file.jobs:
+        mode = "processes"  # the system gives turns to jobs, which the server can't order
     elif len(own) > 1:
         return None
     seats = {name: _seat(tenant, costs[name], share) for (name, tenant), share in zip(own.items(), shares, strict=True)}
+    seats |= file.jobs
     return PlanDevice(name=file.device, sharing=mode, clock_mhz=file.settings.get("clock_mhz"), tenants=seats)
 
 
@@ -128,11 +132,53 @@ class _Judged(NamedTuple):
     times: list[list[float]]
 
 
+Simulated = dict[str, tuple[list[_Judged], int]]
+"""By tenant: its objectives with their times, and how many requests were refused."""
+
+
 def _in_order(
     file: TenantsFile, lane: Lane, costs: Mapping[str, TenantCosts], seconds: float, seed: int
 ) -> list[Attained]:
-    places = {name: place for place, name in enumerate(file.tenants)}
+    """At the predicted costs, and at both ends of their range: an error of the costs grows with the queue."""
     rates = {name: _rate(file.tenants[name], costs[name]) for name in lane.tenants}
+    run = partial(_simulated, file, lane, rates=rates, seconds=seconds, seed=seed)
+    usual = run(costs)
+    ends = [
+        run({name: costs[name].slower(factors[name]) for name in lane.tenants})
+        for factors in _ranges(file, lane, costs)
+    ]
+    return [
+        _attained(file.device, name, rates[name], [judged, *(end[name][0][number] for end in ends)], usual[name][1])
+        for name in lane.tenants
+        for number, judged in enumerate(usual[name][0])
+    ]
+
+
+def _ranges(file: TenantsFile, lane: Lane, costs: Mapping[str, TenantCosts]) -> Sequence[Mapping[str, float]]:
+    """By tenant: how much less and more time than predicted a request may take alone; none if it was measured."""
+    if not DeviceName(file.device).simulated:
+        return ()
+    from cotenant.planning.check_simulated import service_range
+
+    ranges = {
+        name: (1.0, 1.0)
+        if file.tenants[name].backend is not None
+        else service_range(file.device, name, _seat(file.tenants[name], costs[name], None), risk=file.risk)
+        for name in lane.tenants
+    }
+    return [{name: ends[side] for name, ends in ranges.items()} for side in range(2)]
+
+
+def _simulated(
+    file: TenantsFile,
+    lane: Lane,
+    costs: Mapping[str, TenantCosts],
+    rates: Mapping[str, float],
+    *,
+    seconds: float,
+    seed: int,
+) -> Simulated:
+    places = {name: place for place, name in enumerate(file.tenants)}
     slowest = min((rate for rate in rates.values() if rate > 0), default=LEAST_REQUESTS / LONGEST_S)
     all_rps = max(sum(rates.values()), slowest)
     seconds = max(seconds, min(LEAST_REQUESTS / slowest, MOST_REQUESTS / all_rps, LONGEST_S))
@@ -143,7 +189,7 @@ def _in_order(
         arrivals = sorted(
             arrival
             for name in lane.tenants
-            for arrival in _arrivals(name, file.tenants[name], costs[name], seconds, seed + 1000 * run + places[name])
+            for arrival in _arrivals(name, file.tenants[name], rates[name], seconds, seed + 1000 * run + places[name])
         )
         scheduler = DeviceScheduler(
             [(contract, costs[contract.tenant]) for contract in contracts],
@@ -160,11 +206,7 @@ def _in_order(
             shed[name] += sum(outcome.done is None for outcome in own)
             for objective, times in judged[name]:
                 times.append([_time_s(outcome, objective.metric, costs[name].steps) for outcome in own])
-    return [
-        _attained(file.device, name, rates[name], objective, shed[name])
-        for name in lane.tenants
-        for objective in judged[name]
-    ]
+    return {name: (judged[name], shed[name]) for name in lane.tenants}
 
 
 def _objectives(file: TenantsFile, costs: Mapping[str, TenantCosts], name: str) -> Sequence[Objective]:
@@ -185,14 +227,22 @@ def _time_s(outcome: SimulatedRequest, metric: str, steps: int) -> float:
     return (first if metric == "ttft" else outcome.done) - outcome.arrived
 
 
-def _attained(device: str, name: str, rate_rps: float, judged: _Judged, shed: int) -> Attained:
-    """The share in time, with an interval over the replications; the tail is that of answered requests."""
-    objective, times = judged.objective, [np.array(each) for each in judged.times if each]
-    requests = sum(each.size for each in times)
-    parts = [float((each <= objective.limit_ms / 1e3).mean()) for each in times]
-    answered = np.concatenate([*times, np.empty(0)])
-    answered = answered[np.isfinite(answered)]
-    lo, hi = interval_over_seeds(parts, requests) if parts else (0.0, 1.0)
+def _attained(device: str, name: str, rate_rps: float, ends: Sequence[_Judged], shed: int) -> Attained:
+    """The share in time, with an interval over the replications; the tail is that of answered requests.
+
+    Args:
+        device: The device.
+        name: The tenant.
+        rate_rps: Its rate.
+        ends: Times at the estimated costs; then, if known, at the lower and at the upper end of their range.
+        shed: Requests that were refused.
+    """
+    objective = ends[0].objective
+    every = [[np.array(each) for each in end.times if each] for end in ends]
+    requests = sum(each.size for each in every[0])
+    parts = [[float((each <= objective.limit_ms / 1e3).mean()) for each in times] for times in every]
+    intervals = [interval_over_seeds(part, requests) if part else (0.0, 1.0) for part in parts]
+    tails = [_tail_ms(times, objective.quantile) for times in every]
     return Attained(
         device=device,
         tenant=name,
@@ -200,19 +250,26 @@ def _attained(device: str, name: str, rate_rps: float, judged: _Judged, shed: in
         objective=objective.label,
         objective_ms=objective.limit_ms,
         wanted=objective.quantile,
-        attained=float(np.mean(parts)) if parts else 1.0,
-        lo=lo,
-        hi=hi,
+        attained=float(np.mean(parts[0])) if parts[0] else 1.0,
+        lo=min(lo for lo, _ in intervals),
+        hi=max(hi for _, hi in intervals),
         shed=shed / max(requests, 1),
-        tail_ms=1e3 * float(np.quantile(answered, objective.quantile)) if answered.size else float("inf"),
+        tail_ms=tails[0],
         requests=requests,
+        tail_range_ms=(min(tails), max(tails)) if len(tails) > 1 else None,
     )
 
 
-def _arrivals(name: str, tenant: ServedTenant, costs: TenantCosts, seconds: float, seed: int) -> list[Arrival]:
+def _tail_ms(times: Sequence[np.ndarray], quantile: float) -> float:
+    answered = np.concatenate([*times, np.empty(0)])
+    answered = answered[np.isfinite(answered)]
+    return 1e3 * float(np.quantile(answered, quantile)) if answered.size else float("inf")
+
+
+def _arrivals(name: str, tenant: ServedTenant, rate_rps: float, seconds: float, seed: int) -> list[Arrival]:
     load = tenant.arrivals
     assert load is not None
-    load = load if load.rate_share is None else load.at(_rate(tenant, costs))
+    load = load if load.rate_share is None else load.at(rate_rps)
     return [Arrival(float(time) / 1e9, name) for time in arrivals_ns(load, seed=seed, horizon_s=seconds)]
 
 

@@ -12,7 +12,7 @@ from cotenant.scheduling import Contract, Fairness, ServiceClass, settle_shares
 from cotenant.study.files import Problem, read_tenants_file
 from cotenant.study.model import Study
 from cotenant.tenancy.objective import METRICS, Objectives, objective_for
-from cotenant.tenancy.plan_document import PlanDevice, PromisedTime, plan_in
+from cotenant.tenancy.plan_document import PlanDevice, PlanSeat, PromisedTime, plan_in
 from cotenant.tenancy.sharing import SPLITTING_MODES, TURNS, Sharing, SharingText
 from cotenant.tenancy.tenant_entry import GROUP, TenantEntry
 from cotenant.tenancy.values import Count, Frozen, Name, Text
@@ -126,6 +126,8 @@ class TenantsFile(Frozen):
     """From a plan: the clock and the power limit of the device while it serves."""
     risk: float = RISK
     """From a plan: how often a service time may be beyond its predicted range."""
+    jobs: dict[Name, PlanSeat] = Field(default_factory=dict)
+    """From a plan: what runs beside the server on the device, started by others."""
     admin_key: str | None = None
 
     @property
@@ -275,8 +277,12 @@ def _planned(device: PlanDevice, source: str) -> TenantsFile:
             hint="plan again, or give every tenant of the device a share, or none",
         )
     settings = {"clock_mhz": device.clock_mhz, "power_w": device.power_w}
+    jobs = {name: seat for name, seat in device.tenants.items() if seat.rate_rps <= 0 and not seat.expected}
+    shares = tuple(seat.share for name, seat in device.tenants.items() if name not in jobs and seat.share is not None)
     tenants = {}
     for name, seat in device.tenants.items():
+        if name in jobs:
+            continue
         if not seat.expected:
             raise StudyError(f"{source} has no objective for {name}", hint="give it an `slo` and plan again")
         own = {"priority": seat.priority, "slowdown": max(1.0, seat.slowdown)} if divided else {"share": seat.share}
@@ -285,12 +291,15 @@ def _planned(device: PlanDevice, source: str) -> TenantsFile:
             for objective, label in zip(seat.objectives, seat.expected, strict=True)
         }
         tenants[name] = dict(seat.entry) | {"job": None, "promised": promised} | own
+    if not tenants:
+        raise StudyError(f"{source} has only jobs on {device.name}", hint="serve needs a tenant with requests")
     try:
         return TenantsFile.model_validate(
             {
                 "device": device.name,
                 "tenants": tenants,
-                "sharing": device.way if divided else None,
+                "sharing": Sharing(mode=device.sharing, shares=shares) if divided else None,
+                "jobs": jobs,
                 "settings": {key: value for key, value in settings.items() if value is not None},
             }
         )

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 import h11
 
-from cotenant.serving.http.connection import ConnectionPhase
-from cotenant.serving.http.messages import HttpLimits
+from cotenant.serving.http.messages import ConnectionPhase, HttpLimits
 from tests.serving.http.front import served
 from tests.serving.http.wire import Echo, wired
 

@@ -60,7 +60,7 @@ def test_what_has_no_end_is_refused_while_it_arrives(begin, piece, status):
 
 def test_a_path_that_arrives_in_many_pieces_costs_time_in_proportion():
     """With twice the bytes, at most about twice the work: counted in bytes looked at, not by a clock."""
-    from cotenant.serving.http import connection
+    from cotenant.serving.http import parsing
 
     looked = []
 
@@ -69,9 +69,9 @@ def test_a_path_that_arrives_in_many_pieces_costs_time_in_proportion():
 
         async def scenario(app, server, wire):
             with pytest.MonkeyPatch.context() as patch:
-                real = connection.head_ends
+                real = parsing.head_ends
                 patch.setattr(
-                    connection, "head_ends", lambda data, begin=0: looked.append(len(data) - begin) or real(data, begin)
+                    parsing, "head_ends", lambda data, begin=0: looked.append(len(data) - begin) or real(data, begin)
                 )
                 for _ in range(length // 100):
                     wire.send(b"G" * 100)

@@ -68,12 +68,12 @@ def test_head_path_and_body_end_where_they_say():
 
 
 def test_small_bodies_are_outside_the_common_limit_and_the_next_byte_is_inside():
-    small = request("POST", "/echo", b"a" * connection.FREE, LAST)
-    large = request("POST", "/echo", b"a" * (connection.FREE + 1), LAST)
-    assert connection.FREE == 65536
+    small = request("POST", "/echo", b"a" * parsing.FREE, LAST)
+    large = request("POST", "/echo", b"a" * (parsing.FREE + 1), LAST)
+    assert parsing.FREE == 65536
     assert [statuses(data, bodies=0) for data in (small, large)] == [[200], [503]]
-    assert statuses(large, bodies=connection.FREE + 1) == [200]
-    assert statuses(large, bodies=connection.FREE) == [503]
+    assert statuses(large, bodies=parsing.FREE + 1) == [200]
+    assert statuses(large, bodies=parsing.FREE) == [503]
 
 
 @pytest.mark.parametrize(("given", "kept"), [("a" * 128, True), ("a" * 129, False), ("a\x7f", False), ("ä", False)])

@@ -101,7 +101,7 @@ def table():
 
 def nameless(client):
     """Without its version: another one may be here."""
-    return re.sub(r" [\d.]+", "", client)
+    return re.sub(r" \d\S*", "", client)
 
 
 def test_openai(place):

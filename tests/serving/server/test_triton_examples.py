@@ -16,7 +16,7 @@ from tests.support.elsewhere import interpreter
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 SCRIPT = Path(__file__).parent / "clients" / "triton_examples.py"
-TRITON = Path(__file__).parents[2] / "servers" / "peers" / "triton_server.py"
+TRITON = Path(__file__).parents[2] / "workloads" / "servers" / "peers" / "triton_server.py"
 DIFFERENT = {"http_shared_memory", "grpc_shared_memory"}
 """Shared memory isn't offered."""
 STRINGS = {"http_strings", "grpc_strings"}

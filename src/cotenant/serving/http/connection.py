@@ -8,11 +8,10 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable
-from enum import Enum
 from typing import TYPE_CHECKING
 
-from cotenant.serving.http.messages import Answer, HttpRequest, Reply, Status, write_head
-from cotenant.serving.http.parsing import ArrivingBody, decompressed, head_ends, read_head
+from cotenant.serving.http.messages import Answer, ConnectionPhase, HttpRequest, Reply, Status, request_id, write_head
+from cotenant.serving.http.parsing import ArrivingBody, BodyShare, complete_head
 from cotenant.serving.tickets import Pending
 
 if TYPE_CHECKING:
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FREE = 1 << 16
-"""Bodies up to this size are outside the common limit."""
 AHEAD = 1 << 16
 """A client that has sent this much behind its current request waits."""
 JOINED = 1 << 16
@@ -29,17 +26,6 @@ JOINED = 1 << 16
 LINGER_S = 2.0
 LINGER_MOST = 1 << 24
 """How long and how much a refused client may go on sending. Closing at once could destroy an answer still unread."""
-_ID_MOST = 128
-
-
-class ConnectionPhase(Enum):
-    """What a connection waits for."""
-
-    HEAD = 1
-    BODY = 2
-    ANSWER = 3
-    CLOSING = 4
-    """What still arrives is dropped."""
 
 
 class HttpConnection(asyncio.Protocol):
@@ -64,8 +50,7 @@ class HttpConnection(asyncio.Protocol):
         self._head: HttpRequest | None = None
         self._answer: Answer | None = None
         self._body: ArrivingBody | None = None
-        self._charged = 0
-        """Bytes of the body that count against the limit of all bodies."""
+        self._share = BodyShare(server, server.limits)
         self._keep = True
         self._unread = False
         """Whether part of a refused request may still arrive."""
@@ -173,25 +158,15 @@ class HttpConnection(asyncio.Protocol):
             self._deadline_s = self._server.loop.time() + limits.head_s
         rest += data
         try:
-            if rest.startswith(b"\r\n") and self._scanned == 0:
-                del rest[:2]
-            if rest == b"\r":
-                return
-            end = head_ends(rest, self._scanned)
-            self._scanned = len(rest)
-            if end > limits.head or (end < 0 and len(rest) > limits.head):
-                within = b"\r\n" in rest[: limits.head]
-                raise Status(431, "The headers are too long.") if within else Status(414, "The path is too long.")
-            if end < 0:
-                return
-            head = read_head(bytes(rest[:end]), longest_path=limits.path)
+            head, self._scanned = complete_head(rest, self._scanned, limits)
         except Status as problem:
             self._refuse(problem, whole=False)
             return
-        behind = bytes(rest[end:])
-        rest.clear()
-        self._known = head
-        self._begin(head, behind, 0)
+        if head is not None:
+            behind = bytes(rest[len(head.raw) :])
+            rest.clear()
+            self._known = head
+            self._begin(head, behind, 0)
 
     def _begin(self, head: HttpRequest, data: bytes, at: int) -> None:
         """A head is complete; its body, or part of it, follows in ``data``."""
@@ -200,9 +175,10 @@ class HttpConnection(asyncio.Protocol):
         self._keep = head.keep and not self.surplus and not self._server.stopping
         whole = not head.chunked and len(data) - at >= head.length
         try:
-            self._check_place()
+            if self.surplus:
+                raise Status(503, "There are too many connections.")  # noqa: TRY301
             self._answer = self._server.responder.find(head)
-            self._check_size(head.length)
+            self._share.check(head.length)
         except Exception as error:  # noqa: BLE001 - every failure becomes an answer
             if whole:
                 self._hold(data[at + head.length :])
@@ -212,7 +188,10 @@ class HttpConnection(asyncio.Protocol):
             end = at + head.length
             if end < len(data):
                 self._hold(data[end:])
-            if head.length > FREE and not self._charge(head.length):
+            try:
+                self._share.charge(head.length)
+            except Status as problem:
+                self._refuse(problem, whole=False)
                 return
             self._ask(data[at:end])
             return
@@ -231,11 +210,9 @@ class HttpConnection(asyncio.Protocol):
         server.sending.move_to_end(self)
         try:
             at = body.feed(data, at)
-            self._check_size(body.size)
+            self._share.charge(body.size)
         except Status as problem:
             self._refuse(problem, whole=False)
-            return
-        if body.size > FREE and not self._charge(body.size):
             return
         if body.done:
             self._body = None
@@ -243,27 +220,8 @@ class HttpConnection(asyncio.Protocol):
                 self._hold(data[at:])
             self._ask(body.joined())
 
-    def _check_place(self) -> None:
-        if self.surplus:
-            raise Status(503, "There are too many connections.")
-
-    def _check_size(self, size: int) -> None:
-        if size > self._limits.body:
-            raise Status(413, f"A body has at most {self._limits.body} bytes.")
-
-    def _charge(self, size: int) -> bool:
-        """Count the body against the limit of all bodies; False if it was refused."""
-        server = self._server
-        if server.body_bytes + size - self._charged > self._limits.bodies:
-            self._refuse(_no_room(), whole=False)
-            return False
-        server.body_bytes += size - self._charged
-        self._charged = size
-        return True
-
     def _release(self) -> None:
-        self._server.body_bytes -= self._charged
-        self._charged = 0
+        self._share.release()
         self._body = None
 
     def _hold(self, data: bytes) -> None:
@@ -283,7 +241,7 @@ class HttpConnection(asyncio.Protocol):
         self._server.sending.pop(self, None)
         try:
             if "content-encoding" in head.headers:
-                body = self._decompressed(body, head.headers["content-encoding"])
+                body = self._share.decompressed(body, head.headers["content-encoding"])
             answering = answer(HttpRequest(head.method, head.path, head.headers, body, head.query))
         except Exception as error:  # noqa: BLE001 - every failure becomes an answer
             self._send(self._server.responder.problem(error, head))
@@ -293,21 +251,6 @@ class HttpConnection(asyncio.Protocol):
             answering.then(self._on_known)
         else:
             self._task = self._server.loop.create_task(self._conclude(answering))
-
-    def _decompressed(self, body: bytes, coding: str) -> bytes:
-        """A body without its compression, if there is room for it."""
-        limits, server = self._limits, self._server
-        room = max(FREE, limits.bodies - server.body_bytes)
-        if coding.lower() == "identity":
-            return body
-        try:
-            body = decompressed(body, coding, min(limits.body, room))
-        except Status as problem:
-            raise _no_room() if problem.status == 413 and room < limits.body else problem from None
-        if len(body) > FREE:
-            server.body_bytes += len(body) - self._charged
-            self._charged = len(body)
-        return body
 
     def _refuse(self, error: Exception, *, whole: bool) -> None:
         """Answer with a problem; without the whole request the connection can't be used again."""
@@ -395,15 +338,12 @@ class HttpConnection(asyncio.Protocol):
     def _heading(self, reply: Reply) -> bytes:
         """The head of an answer."""
         server = self._server
-        own = {"date": server.date(), "x-request-id": self._request_id(), **server.responder.marks()}
+        own = {
+            "date": server.date(),
+            "x-request-id": request_id(self._head) or server.new_id(),
+            **server.responder.marks(),
+        }
         return write_head(reply, own, old=self._head is not None and self._head.minor == 0, keep=self._keep)
-
-    def _request_id(self) -> str:
-        """The client's own name for its request, or a new name."""
-        given = self._head.headers.get("x-request-id") if self._head is not None else None
-        if given and len(given) <= _ID_MOST and given.isascii() and given.isprintable():
-            return given
-        return self._server.new_id()
 
     def _write(self, data: bytes) -> None:
         if self.transport is not None:
@@ -457,7 +397,3 @@ class HttpConnection(asyncio.Protocol):
         if not self._reading:
             self._reading = True
             transport.resume_reading()
-
-
-def _no_room() -> Status:
-    return Status(503, "All requests together are too large at the moment.")

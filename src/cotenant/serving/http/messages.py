@@ -7,6 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -19,6 +20,20 @@ JSON = "application/json"
 RETRY_AFTER_S = "1"
 """When a refused client may come back, where nothing better is known."""
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}" for status in http.HTTPStatus}
+
+
+ID_MOST = 128
+"""Characters of a client's name for its request."""
+
+
+class ConnectionPhase(Enum):
+    """What a connection waits for."""
+
+    HEAD = 1
+    BODY = 2
+    ANSWER = 3
+    CLOSING = 4
+    """What still arrives is dropped."""
 
 
 class HttpRequest(NamedTuple):
@@ -90,6 +105,12 @@ def write_head(reply: Reply, own: Mapping[str, str], *, old: bool, keep: bool) -
     if head.count("\r") != len(lines) - 1 or head.count("\n") != len(lines) - 1:
         raise ValueError("a header contains a line break")
     return (head + "\r\n\r\n").encode("latin-1")
+
+
+def request_id(head: HttpRequest | None) -> str | None:
+    """The client's own name for its request, if it is a harmless one."""
+    given = head.headers.get("x-request-id") if head is not None else None
+    return given if given and len(given) <= ID_MOST and given.isascii() and given.isprintable() else None
 
 
 def in_json(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:

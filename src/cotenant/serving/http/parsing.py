@@ -9,8 +9,9 @@ a request is skipped, since some clients send it behind a body (RFC 9112, sectio
 import re
 import zlib
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
-from cotenant.serving.http.messages import HttpRequest, Status
+from cotenant.serving.http.messages import HttpLimits, HttpRequest, Status
 
 HEADERS_MOST = 256
 LINE_MOST = 1024
@@ -18,6 +19,8 @@ LINE_MOST = 1024
 TRAILERS_MOST = 8192
 SMALL = 4096
 """Shorter pieces of a body are collected in one buffer, so that a byte at a time costs a byte."""
+FREE = 1 << 16
+"""Bodies up to this size are outside the common limit."""
 CODINGS = "gzip, deflate"
 _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 """By content coding, what zlib calls it: `deflate` has zlib's header (RFC 9110, section 8.4.1.2)."""
@@ -46,6 +49,25 @@ def head_ends(data: bytes | bytearray, begin: int = 0) -> int:
     if data.count(b"\n", begin) != data.count(b"\r\n", max(0, begin - 1)):
         raise Status(400, "A line ends without a carriage return.")
     return -1
+
+
+def complete_head(data: bytearray, scanned: int, limits: HttpLimits) -> tuple[HttpRequest | None, int]:
+    """The head that begins these bytes, or None if more of it must arrive; and how many of them were looked at.
+
+    An empty line before it is removed.
+
+    Raises:
+        Status: It is too long, or wrong.
+    """
+    if data.startswith(b"\r\n") and scanned == 0:
+        del data[:2]
+    if data == b"\r":
+        return None, scanned
+    end = head_ends(data, scanned)
+    if end > limits.head or (end < 0 and len(data) > limits.head):
+        within = b"\r\n" in data[: limits.head]
+        raise Status(431, "The headers are too long.") if within else Status(414, "The path is too long.")
+    return (None if end < 0 else read_head(bytes(data[:end]), longest_path=limits.path)), len(data)
 
 
 def read_head(raw: bytes, *, longest_path: int) -> HttpRequest:
@@ -175,6 +197,60 @@ class ArrivingBody:
             self._pieces[-1] += piece
         else:
             self._pieces.append(bytearray(piece))
+
+
+class HoldsBodies(Protocol):
+    """What has bodies of many requests in memory."""
+
+    body_bytes: int
+
+
+class BodyShare:
+    """A connection's part of the memory for the bodies of all; small ones are free."""
+
+    __slots__ = ("_bodies", "_charged", "_limits")
+
+    def __init__(self, bodies: HoldsBodies, limits: HttpLimits) -> None:
+        self._bodies, self._limits, self._charged = bodies, limits, 0
+
+    def check(self, size: int) -> None:
+        """Raises Status if a body is too large by itself."""
+        if size > self._limits.body:
+            raise Status(413, f"A body has at most {self._limits.body} bytes.")
+
+    def charge(self, size: int) -> None:
+        """Count its body against the limit of all. Raises Status if it is too large, or all are together."""
+        self.check(size)
+        if size <= FREE:
+            return
+        if self._bodies.body_bytes + size - self._charged > self._limits.bodies:
+            raise _no_room()
+        self._take(size)
+
+    def release(self) -> None:
+        """The body is gone."""
+        self._take(0)
+
+    def decompressed(self, body: bytes, coding: str) -> bytes:
+        """A body without its compression, if there is room for it. Raises Status."""
+        if coding.lower() == "identity":
+            return body
+        room = max(FREE, self._limits.bodies - self._bodies.body_bytes)
+        try:
+            body = decompressed(body, coding, min(self._limits.body, room))
+        except Status as problem:
+            raise _no_room() if problem.status == 413 and room < self._limits.body else problem from None
+        if len(body) > FREE:
+            self._take(len(body))
+        return body
+
+    def _take(self, size: int) -> None:
+        self._bodies.body_bytes += size - self._charged
+        self._charged = size
+
+
+def _no_room() -> Status:
+    return Status(503, "All requests together are too large at the moment.")
 
 
 def decompressed(body: bytes, coding: str, most: int) -> bytes:

