@@ -7,6 +7,7 @@ import json
 import duckdb
 import pytest
 
+import cotenant
 from cotenant.errors import QueryError, RunFolderError
 from cotenant.store.export import export
 from cotenant.store.folder import RunFolder
@@ -41,6 +42,24 @@ def test_parquet(run, tmp_path):
     assert duckdb.read_parquet(str(tmp_path / "it's.parquet")).aggregate("count(*), min(run)").fetchall() == [
         (16, "r1")
     ]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json", "parquet"])
+def test_results_have_a_row_for_each_tenant_of_each_mix(run, tmp_path, suffix):
+    cotenant.export(run, "results", tmp_path / f"out.{suffix}")
+    rows = duckdb.sql(f"select mix, tenant, requests, slowdown, decision from '{tmp_path}/out.{suffix}'").fetchall()
+    mixes = [mix.removeprefix("'") for mix, *_ in rows]
+    assert {(mix, tenant) for mix, (_, tenant, *_) in zip(mixes, rows, strict=True)} >= {
+        ("bert-mini+gpt2-mini", "bert-mini"),
+        ("bert-mini+gpt2-mini", "gpt2-mini"),
+    }
+
+
+def test_results_of_a_run_without_trials_are_refused(tmp_path):
+    empty = RunFolder.create(tmp_path / "empty", {"run": "r0", "state": "running"})
+    with pytest.raises(RunFolderError, match="no trial has ended"):
+        cotenant.export(empty.path, "results", tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()
 
 
 @pytest.mark.parametrize("record", ["manifest.json", "trials/000001/requests.parquet", "trials/new.csv"])

@@ -1,12 +1,13 @@
 """Export a table of any number of runs as a single file: CSV, JSON or Parquet."""
 
+import json
 import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from cotenant.errors import QueryError, RunFolderError
 from cotenant.opening import system_words
@@ -16,8 +17,13 @@ from cotenant.store.reading import open_runs
 from cotenant.tenancy.records import TABLES
 from cotenant.text import did_you_mean
 
+if TYPE_CHECKING:
+    import duckdb
+
 Format = Literal["csv", "json", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
+RESULTS = "results"
+"""A row for each tenant of each mix: slowdown, latency, and what was decided."""
 
 _OPTIONS = {
     "csv": "FORMAT csv, HEADER true",
@@ -31,10 +37,12 @@ def export(
     table: str,
     destination: Path | Literal["-"],
     format: Format | None = None,  # noqa: A002  (the word of the command line)
+    results: Sequence[Mapping[str, Any]] | None = None,
 ) -> None:
     """Write a table of the runs to a file, or to standard output if the destination is "-".
 
-    The default format follows the file's suffix; standard output gets CSV. A file appears only once complete.
+    ``results`` are the rows of the table `results`, which isn't among the records: it is worked out from them. The
+    default format follows the file's suffix; standard output gets CSV. A file appears only once complete.
 
     Raises:
         QueryError: There is no such table or format.
@@ -42,8 +50,9 @@ def export(
     """
     import duckdb
 
-    if table not in TABLES:
-        hint = did_you_mean(table, TABLES) or f"tables: {', '.join(TABLES)}"
+    if table not in TABLES and results is None:
+        names = (*TABLES, RESULTS)
+        hint = did_you_mean(table, names) or f"tables: {', '.join(names)}"
         raise QueryError(f"There is no table {table!r}.", hint=hint)
     chosen = _format(destination, format)
     target = None if destination == "-" else Path(destination)
@@ -53,7 +62,10 @@ def export(
         with tempfile.TemporaryDirectory(prefix=".cotenant-", dir=target and target.resolve().parent) as scratch:
             whole = Path(scratch, "export")
             with open_runs(runs) as opened:
-                source = _harmless(table) if chosen == "csv" else f"FROM {parquet.quoted(table)}"
+                columns = {column.name: column.type for column in views.view_columns(table)} if results is None else {}
+                if results is not None:
+                    columns = _loaded(opened.con, results, Path(scratch, "rows"))
+                source = _harmless(table, columns) if chosen == "csv" else f"FROM {parquet.quoted(table)}"
                 opened.con.execute(f"COPY ({source}) TO {parquet.text(str(whole))} ({_OPTIONS[chosen]})")
             if chosen in FORMS:
                 rewrite(whole, FORMS[chosen])
@@ -71,14 +83,27 @@ def export(
         ) from None
 
 
-def _harmless(table: str) -> str:
+def _loaded(con: "duckdb.DuckDBPyConnection", rows: Sequence[Mapping[str, Any]], file: Path) -> dict[str, str]:
+    """Make the table `results`; returns its columns and their types, numbers where a column has no value."""
+    kinds = {str: "VARCHAR", bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE"}
+    columns = {
+        name: kinds[type(next((row[name] for row in rows if row[name] is not None), 0.0))] for name in (rows or [{}])[0]
+    }
+    file.write_text(json.dumps([dict(row) for row in rows]), encoding="utf-8")
+    types = ", ".join(f"{parquet.text(name)}: {parquet.text(kind)}" for name, kind in columns.items())
+    made = f"read_json({parquet.text(str(file))}, format = 'array', columns = {{{types}}})"
+    con.execute(f"CREATE TEMP TABLE {RESULTS} AS FROM {made}")
+    return columns
+
+
+def _harmless(table: str, types: Mapping[str, str]) -> str:
     """The table with an apostrophe before text that a spreadsheet would execute as a formula."""
     columns = ", ".join(
         f"CASE WHEN regexp_matches({name}, '^[=+@\\t\\r-]') THEN chr(39) || {name} ELSE {name} END AS {name}"
-        if column.type == "VARCHAR"
+        if kind == "VARCHAR"
         else name
-        for column in views.view_columns(table)
-        for name in [parquet.quoted(column.name)]
+        for column, kind in types.items()
+        for name in [parquet.quoted(column)]
     )
     return f"SELECT {columns} FROM {parquet.quoted(table)}"  # noqa: S608  (quoted)
 

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 from cotenant.devices.target import kind_of
 from cotenant.errors import PredictionError
 from cotenant.paths import AnyPath, home_of
+from cotenant.store.reading import WATCHED
+from cotenant.text import amount, listed
 
 if TYPE_CHECKING:
     from cotenant.devices.target import TargetDevice
     from cotenant.prediction.interference.elsewhere import ForeignTable
     from cotenant.prediction.interference.gathered import Learnt
     from cotenant.store.folder import RunFolder
+    from cotenant.store.service_times import ServiceTimes
 
 FROM_DATABASE = "db"
 TABLES = "tables"
@@ -32,6 +35,7 @@ def learnt(runs: Sequence[str | Path], place: "TargetDevice", *, db: AnyPath | N
     """
     from cotenant.analyse.sharing.evidence import peaks_of
     from cotenant.prediction.interference.gathered import Learnt, gathered
+    from cotenant.prediction.interference.setting import LARGEST
     from cotenant.store import baselines
     from cotenant.store.evidence import evidence
     from cotenant.store.folder import RunFolder
@@ -51,7 +55,12 @@ def learnt(runs: Sequence[str | Path], place: "TargetDevice", *, db: AnyPath | N
         else:
             folder = RunFolder.open(baselines.resolve(str(run)))
             _require_same(folder, place)
-            folders[folder.run] = folder
+            if folder.manifest.get("study_name") == WATCHED:
+                table, said = watched_table(folder)
+                tables.append(table)
+                notes += said
+            else:
+                folders[folder.run] = folder
     known = []
     if folders:
         with open_runs([folder.path for folder in folders.values()]) as opened:
@@ -60,7 +69,90 @@ def learnt(runs: Sequence[str | Path], place: "TargetDevice", *, db: AnyPath | N
     result = gathered(known)
     if result.open_loads:
         notes.append(f"{result.open_loads} observations under open loads were ignored: predictions use closed loads.")
+    if result.too_large:
+        left_out = amount(result.too_large, "measured mix was", "measured mixes were")
+        notes.append(f"{left_out} ignored: predictions are of up to {LARGEST} tenants.")
     return Learnt(result, max((peak for peak in peaks if peak), default=None), tuple(notes), tuple(tables))
+
+
+def watched_services(runs: Sequence[str | Path]) -> "dict[str, ServiceTimes]":
+    """By tenant: times of its requests with what neighbours cost taken off, from the buckets that its server publishes.
+
+    They include waiting for requests of its own, so a plan with them errs on the safe side.
+    """
+    import numpy as np
+
+    from cotenant.analyse.neighbours.watched_evidence import alone_factor
+    from cotenant.analyse.neighbours.watching import bucket_points
+    from cotenant.store import baselines
+    from cotenant.store.reading import open_runs
+    from cotenant.store.service_times import POINTS, ServiceTimes
+    from cotenant.store.watched import watched_runs, watched_totals
+
+    found: dict[str, ServiceTimes] = {}
+    with open_runs([baselines.resolve(str(run)) for run in runs]) as opened:
+        buckets = {totals.tenant: totals.buckets.get("latency", {}) for totals in watched_totals(opened)}
+        for run in watched_runs(opened):
+            for tenant, series in zip(run.watched.tenants, run.watched.series, strict=True):
+                if not tenant.mean_ms or not tenant.requests:
+                    continue
+                alone_s = tenant.mean_ms / 1e3 / alone_factor(run.watched, tenant.tenant)
+                drawn = np.array(bucket_points(buckets.get(tenant.tenant, {}), POINTS) or [alone_s])
+                known = series.mean_s[np.isfinite(series.mean_s)]
+                parts = [float(part.mean()) for part in np.array_split(known, min(8, max(known.size // 6, 1)))]
+                blocks = alone_s * np.array(parts) / float(np.mean(parts))
+                found[tenant.tenant] = ServiceTimes(
+                    np.outer(blocks, drawn / float(drawn.mean())),
+                    tuple(blocks.tolist()),
+                    (max(tenant.requests // len(parts), 1),) * len(parts),
+                    None if tenant.first_ms is None else tenant.first_ms / 1e3,
+                    None if tenant.token_ms is None else tenant.token_ms / 1e3,
+                    max(round(tenant.tokens_out or 1), 1),
+                )
+    return found
+
+
+def watched_table(folder: "RunFolder") -> "tuple[ForeignTable, list[str]]":
+    """Watched servers as a table: times without what neighbours cost, slowdowns beside busy ones; and what is missing.
+
+    Raises:
+        WatchError: Nothing was watched there.
+    """
+    from cotenant.analyse.estimates.estimate import Estimate
+    from cotenant.analyse.neighbours.watched_evidence import alone_factor, mean_factor
+    from cotenant.prediction.interference.elsewhere import foreign_solo, observed_table
+    from cotenant.store.reading import open_runs
+    from cotenant.store.watched import watched_runs
+
+    with open_runs([folder.path]) as opened:
+        [run] = watched_runs(opened)
+    watched, solos, mixes = run.watched, [], []
+    unknown: list[str] = []
+    for tenant in watched.tenants:
+        mean_ms = tenant.mean_ms
+        if not mean_ms:
+            continue
+        mine = [influence for influence in watched.influences if influence.tenant == tenant.tenant]
+        factors = [mean_factor(watched, influence) for influence in mine]
+        busy = tenant.gpu_share if watched.device != "cpu" else tenant.cores
+        solos.append(
+            foreign_solo(
+                tenant.tenant,
+                mean_ms / 1e3 / alone_factor(watched, tenant.tenant),
+                busy_s=busy / tenant.rate_rps if busy and tenant.rate_rps else None,
+                unstable=None in factors,
+            )
+        )
+        unknown += [tenant.tenant] if None in factors else []
+        mixes += [
+            ((influence.neighbour, influence.tenant), influence.busy)
+            for influence in mine
+            if isinstance(influence.busy, Estimate)
+        ]
+    notes = ["Slowdowns of watched servers are those at the traffic that came, while the neighbour was busy."]
+    if unknown:
+        notes.append(f"{listed(unknown)} was never seen without neighbours: its time alone may be shorter.")
+    return observed_table(str(folder.path), solos, run.sharing, mixes), notes
 
 
 def table_at(path: Path) -> "ForeignTable":

@@ -50,16 +50,28 @@ def add_tables(tables: Sequence[tuple[Path, ForeignTable]], home: Path) -> tuple
     for path, table in tables:
         content = path.read_bytes()
         key = hashlib.blake2b(content, digest_size=12).hexdigest()
-        kept = home / TABLES / f"{key}.csv"
-        known = kept.exists()
-        if not known:
+        known = next((home / TABLES).glob(f"*{key}.csv"), None)
+        kept = known or home / TABLES / f"{path.stem}.{key}.csv"
+        if known is None:
             kept.parent.mkdir(parents=True, exist_ok=True)
             kept.write_bytes(content)
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        rows = sum(len(mix.slowdowns) for mix in table.found.mixes) + len(table.found.solos)
-        source = Source(key, "1", path.name, "table", now, measurements=rows, readings=0, gpus=1)
-        added.append(Added(source, "known" if known else "added"))
+        added.append(Added(_source(kept, path.name, key, table), "added" if known is None else "known"))
     return tuple(added)
+
+
+def kept_tables(home: Path) -> tuple[Source, ...]:
+    """The tables beside a database."""
+    sources = []
+    for kept in sorted((home / TABLES).glob("*.csv")):
+        stem, _, key = kept.stem.rpartition(".")
+        sources.append(_source(kept, f"{stem or key}.csv", key, table_at(kept)))
+    return tuple(sources)
+
+
+def _source(kept: Path, name: str, key: str, table: ForeignTable) -> Source:
+    added = datetime.fromtimestamp(kept.stat().st_mtime, UTC).isoformat(timespec="seconds")
+    rows = sum(len(mix.slowdowns) for mix in table.found.mixes) + len(table.found.solos)
+    return Source(key, "1", name, "table", added, measurements=rows, readings=0, gpus=1)
 
 
 def _is_table(path: Path) -> bool:
