@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from cotenant.devices.simulated.catalogue import find_gpu
-from cotenant.devices.simulated.request import kernels_for
+from cotenant.devices.simulated.simulated_gpu import kernels_for
 from cotenant.prediction.kernels.columns import KINDS, TRANSFER, Floats, Kernels
 from cotenant.prediction.kernels.cost import Costs, plain_roofline_ns, solo_costs
 from cotenant.prediction.kernels.efficiency import FITTED

@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cotenant.prediction.data_sets import Between
 from cotenant.prediction.trust import Class
 from validation.product import ask
 from validation.users.classes import judge
 from validation.users.page import markdown
+from validation.users.ranges import learn
 from validation.users.row import UserRow
 
 DATA = Path(os.environ.get("COTENANT_DATA") or Path(__file__).parents[2].parent / "shared" / "data")
@@ -49,6 +51,18 @@ def test_a_source_that_is_far_off_widens_ranges_for_the_next():
     near, apart = judge(many()), judge(many(between=0.3))
     assert apart.judged[0].half_width > 2 * near.judged[0].half_width
     assert apart.validated.steps["slowdown"].effects["source"] > near.validated.steps["slowdown"].effects["source"]
+
+
+def test_a_data_set_left_out_chooses_nothing_about_its_own_range():
+    far = [replace(row, group="far", measured=3 * row.measured) for row in many()[:10]]
+    kept, found = learn(many()), judge([*many(), *far])
+    own = {case.half_width for case in found.without_set if case.row.group == "far"}
+    steps = kept.steps["slowdown"]
+    mean, deviation = Between("slowdown", kept.sets, steps).expected(KIND)
+    low, high = np.exp(mean - steps.validated * deviation), np.exp(mean + steps.validated * deviation)
+    assert min(own) == pytest.approx((high - low) / 2, rel=1e-3)
+    assert not any(case.inside for case in found.without_set if case.row.group == "far")
+    assert found.judged[0].half_width > max(own), "what ships has seen it"
 
 
 def test_batches_of_one_model_are_one_data_set_and_borrow():

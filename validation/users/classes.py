@@ -10,7 +10,7 @@ from cotenant.prediction.data_sets import Between, comparable
 from cotenant.prediction.trust import Class, Quantity, Validated, steps_name
 from cotenant.tenancy.sharing import ALONE
 from validation.users.laws import best_law, pool_of
-from validation.users.ranges import LeftOut, beside, bundle_of, learn, left_out, same_origin, same_unit
+from validation.users.ranges import LeftOut, bundle_of, learn, nested, same_origin, same_unit
 from validation.users.row import UserRow
 
 _FEW = 20
@@ -82,8 +82,7 @@ class Judgement:
 def judge(rows: Sequence[UserRow]) -> Judgement:
     """Every class of the rows, in order."""
     known = learn(rows)
-    without_set = left_out(rows, known, same_unit) + beside(rows, known, same_unit)
-    without_source = left_out(rows, known, same_origin) + beside(rows, known, same_origin)
+    without_set, without_source = nested(rows, known, same_unit), nested(rows, known, same_origin)
     groups: dict[tuple[Class, Quantity], list[UserRow]] = defaultdict(list)
     pools: dict[tuple[Class, Quantity], list[UserRow]] = defaultdict(list)
     for row in rows:

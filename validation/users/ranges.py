@@ -7,7 +7,7 @@ off than its steps alone say.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -115,8 +115,18 @@ def logs_of(rows: Sequence[UserRow]) -> Floats:
     return np.array([np.log(row.measured / row.simulated) for row in rows])
 
 
-def learn(rows: Sequence[UserRow], laws: Mapping[tuple[Class, Quantity], str] | None = None) -> Validated:
-    """Data sets, steps and widths from all rows."""
+def learn(
+    rows: Sequence[UserRow],
+    laws: Mapping[tuple[Class, Quantity], str] | None = None,
+    only: Collection[str] | None = None,
+) -> Validated:
+    """Data sets, steps and widths from all rows.
+
+    Args:
+        rows: Measured and simulated values.
+        laws: Simple laws that are closer, by class.
+        only: Bundles, by the names of their steps, to learn steps of; default: all.
+    """
     sets = [data_set_of(bundle, mine) for (bundle, _, _), mine in grouped(rows).items()]
     by_set = {
         (data_set.bundle, data_set.kind, data_set.source, data_set.model, data_set.gpu): data_set for data_set in sets
@@ -127,7 +137,7 @@ def learn(rows: Sequence[UserRow], laws: Mapping[tuple[Class, Quantity], str] | 
             mine = [
                 data_set for data_set in sets if data_set.bundle == bundle and data_set.kind.calibrated == calibrated
             ]
-            if not mine:
+            if not mine or (only is not None and steps_name(bundle, calibrated=calibrated) not in only):
                 continue
             fitted, weights = fit(bundle, mine)
             for data_set, weight in zip(mine, weights, strict=True):
@@ -154,16 +164,22 @@ def fit(bundle: Bundle, sets: Sequence[DataSet]) -> tuple[EffectSteps, Floats]:
         effects = sum(np.exp(2 * log) * table for log, table in zip(logs, tables, strict=True))
         return np.asarray(effects + np.diag(noise))
 
-    def unlikely(logs: Floats, weights: Floats) -> float:
+    def unlikely(logs: Floats, weights: Floats) -> tuple[float, Floats]:
+        """Negative logarithm of the likelihood and the prior, and its slopes."""
         within = covariance(logs)
         within[np.diag_indices_from(within)] /= weights
         factor = np.linalg.cholesky(within)
-        scaled = np.linalg.solve(factor, means)
-        prior = (((logs - np.log(_USUAL)) / _SURE) ** 2).sum()
-        return float(0.5 * scaled @ scaled + np.log(np.diag(factor)).sum() + 0.5 * prior)
+        inverse = np.linalg.inv(within)
+        alpha = inverse @ means
+        away = (logs - np.log(_USUAL)) / _SURE
+        value = 0.5 * means @ alpha + np.log(np.diag(factor)).sum() + 0.5 * (away**2).sum()
+        steeper = inverse - np.outer(alpha, alpha)
+        steeper[np.diag_indices_from(steeper)] /= weights
+        slopes = [np.exp(2 * log) * (steeper * table).sum() for log, table in zip(logs, tables, strict=True)]
+        return float(value), np.array(slopes) + away / _SURE
 
     for _ in range(_ROUNDS):
-        logs = np.asarray(minimize(unlikely, logs, args=(weights,), method="L-BFGS-B").x)
+        logs = np.asarray(minimize(unlikely, logs, args=(weights,), jac=True, method="L-BFGS-B").x)
         inverse = np.linalg.inv(covariance(logs))
         squares = (inverse @ means) ** 2 / np.diag(inverse)
         weights = np.minimum(1.0, (_FREEDOM + 1) / (_FREEDOM + squares))
@@ -182,18 +198,51 @@ def _tells(table: Floats) -> bool:
     return bool(table.sum() > np.trace(table) > 0)
 
 
-def left_out(rows: Sequence[UserRow], known: Validated, together: Left) -> list[LeftOut]:
-    """Every row under the range made without all data sets that belong together with its own."""
+def nested(rows: Sequence[UserRow], known: Validated, together: Left) -> list[LeftOut]:
+    """Every row under ranges whose steps and widths, too, were learnt without what belongs together with its data set.
+
+    Args:
+        rows: All rows.
+        known: What was learnt from all of them: says which classes count as validated.
+        together: Whether a data set is left out with another.
+    """
+    result: list[LeftOut] = []
+    judged: set[DataSet] = set()
+    for data_set in known.sets:
+        if data_set in judged:
+            continue
+        apart = {other for other in known.sets if together(data_set, other)}
+        judged |= apart
+        keys = {(other.model, other.gpu, other.source) for other in apart}
+        mine = [row for row in rows if (row.group, row.gpu, row.source) in keys]
+        names = {_named(other) for other in apart} | {"alone"}  # times beside others have the error of both
+        rest = learn([row for row in rows if (row.group, row.gpu, row.source) not in keys], only=names)
+        rest = replace(rest, steps={**known.steps, **rest.steps})  # of bundles with nothing else there are no others
+        result += left_out(mine, rest, together, known) + beside(mine, rest, together, known)
+    return result
+
+
+def left_out(
+    rows: Sequence[UserRow], known: Validated, together: Left, every: Validated | None = None
+) -> list[LeftOut]:
+    """Every row under the range made without all data sets that belong together with its own.
+
+    Args:
+        rows: The rows to judge.
+        known: Data sets, steps and widths.
+        together: Whether a data set is left out with another.
+        every: All data sets, if `known` lacks some: a class with several counts as validated.
+    """
     result: list[LeftOut] = []
     for (bundle, kind, _), mine in grouped(rows).items():
         data_set = data_set_of(bundle, mine)
         name = steps_name(bundle, calibrated=kind.calibrated)
         if name not in known.steps:
             continue
-        every = comparable(known.sets, bundle, calibrated=kind.calibrated)
-        between = Between(bundle, [other for other in every if not together(data_set, other)], known.steps[name])
+        sets = comparable(known.sets, bundle, calibrated=kind.calibrated)
+        between = Between(bundle, [other for other in sets if not together(data_set, other)], known.steps[name])
         mean, deviation = between.expected(kind)
-        validated = sum(other.kind == kind for other in every) > 1
+        validated = _several(bundle, kind, every or known)
         half = deviation * (known.steps[name].validated if validated else known.steps[name].borrowed)
         for row, log in zip(mine, logs_of(mine), strict=True):
             off = abs(float(log) - mean) / deviation
@@ -201,7 +250,11 @@ def left_out(rows: Sequence[UserRow], known: Validated, together: Left) -> list[
     return result
 
 
-def beside(rows: Sequence[UserRow], known: Validated, together: Left) -> list[LeftOut]:
+def _several(bundle: Bundle, kind: Class, known: Validated) -> bool:
+    return sum(other.kind == kind for other in comparable(known.sets, bundle, calibrated=kind.calibrated)) > 1
+
+
+def beside(rows: Sequence[UserRow], known: Validated, together: Left, every: Validated | None = None) -> list[LeftOut]:
     """Times beside others, under the ranges of the time alone, unless it was given, and of the slowdown together."""
     result: list[LeftOut] = []
     ranges: dict[tuple[Class, Quantity, tuple[str, str, str]], tuple[float, float, bool]] = {}
@@ -211,23 +264,25 @@ def beside(rows: Sequence[UserRow], known: Validated, together: Left) -> list[Le
         data_set = data_set_of("slowdown", [row])
         key = row.kind, row.quantity, row.unit
         if key not in ranges:
-            ranges[key] = _together(data_set, known, together, timed=row.quantity == "time")
+            ranges[key] = _together(data_set, known, together, every or known, timed=row.quantity == "time")
         low, high, validated = ranges[key]
         if row.quantity == "time":
             result.append(LeftOut(row, data_set, low, high, 0.0, validated))
     return result
 
 
-def _together(data_set: DataSet, known: Validated, apart: Left, *, timed: bool) -> tuple[float, float, bool]:
+def _together(
+    data_set: DataSet, known: Validated, apart: Left, every: Validated, *, timed: bool
+) -> tuple[float, float, bool]:
     kinds: list[tuple[Bundle, Class]] = [("slowdown", data_set.kind)]
     if timed and not data_set.kind.calibrated:
         kinds.append(("alone", replace(data_set.kind, sharing=ALONE)))
     squares, validated = [0.0, 0.0], True
     for bundle, kind in kinds:
-        every = comparable(known.sets, bundle, calibrated=kind.calibrated)
+        sets = comparable(known.sets, bundle, calibrated=kind.calibrated)
         steps = known.steps[steps_name(bundle, calibrated=kind.calibrated)]
-        between = Between(bundle, [other for other in every if not apart(data_set, other)], steps)
-        several = sum(other.kind == kind for other in every) > 1
+        between = Between(bundle, [other for other in sets if not apart(data_set, other)], steps)
+        several = _several(bundle, kind, every)
         mean, deviation = between.expected(kind)
         half = deviation * (steps.validated if several else steps.borrowed)
         squares[0] += min(mean - half, 0.0) ** 2
@@ -238,8 +293,8 @@ def _together(data_set: DataSet, known: Validated, apart: Left, *, timed: bool) 
 
 def _calibrated(name: str, steps: EffectSteps, rows: Sequence[UserRow], known: Validated) -> EffectSteps:
     """Steps with the deviations that hold enough rows of what is left out, whichever way it is left out and counted."""
-    of_sets = [row for row in left_out(rows, known, same_unit) if _named(row.found) == name]
-    of_sources = [row for row in left_out(rows, known, same_origin) if _named(row.found) == name]
+    own = [row for row in rows if steps_name(bundle_of(row), calibrated=row.kind.calibrated) == name]
+    of_sets, of_sources = left_out(own, known, same_unit), left_out(own, known, same_origin)
     validated = [row for row in of_sets if row.validated]
     kinds = {row.found.kind for row in of_sources if not _others(row.found, known)}
     borrowed = [row for row in of_sources if row.found.kind in kinds] + [row for row in of_sets if not row.validated]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cotenant.devices.simulated.catalogue import find_gpu
-from cotenant.devices.simulated.request import request_of
+from cotenant.devices.simulated.simulated_gpu import request_of
 from cotenant.errors import CotenantError
 from cotenant.prediction.kernels.cost import plain_roofline_ns
 from cotenant.prediction.trust import Class, Phase

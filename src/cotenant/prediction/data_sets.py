@@ -101,14 +101,23 @@ def likeness(bundle: Bundle, first: "Sequence[Class]", second: "Sequence[Class]"
     tables = {}
     for name, key in effects_of(bundle).items():
         left, right = [key(kind) for kind in first], [key(kind) for kind in second]
-        tables[name] = np.array([[float(value is not None and value == other) for other in right] for value in left])
+        tables[name] = _equal(left, right) * np.array([value is not None for value in left])[:, None]
     return tables
 
 
 def same_source(sets: Sequence[DataSet]) -> Floats:
     """Data sets x data sets: whether the same source measured both with the same software and sharing."""
     keys = [(data_set.source, data_set.kind.software, data_set.kind.sharing) for data_set in sets]
-    return np.array([[float(key == other) for other in keys] for key in keys])
+    return _equal(keys, keys)
+
+
+def _equal(first: Sequence[object], second: Sequence[object]) -> Floats:
+    """Values of the first x those of the second: 1 where they are equal."""
+    numbers: dict[object, int] = {}
+    left, right = (
+        np.array([numbers.setdefault(value, len(numbers)) for value in values]) for values in (first, second)
+    )
+    return np.asarray(left[:, None] == right[None, :], np.float64)
 
 
 def own_spread(data_set: DataSet, usual: float) -> float:

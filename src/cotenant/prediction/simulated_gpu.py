@@ -14,7 +14,7 @@ from cotenant.prediction.batch_limit import need
 from cotenant.prediction.calibration.engine_fit import EngineFit
 from cotenant.prediction.calibration.solo import UNFITTED, SoloFit, SoloPoint, SoloTime, fit_solos, matched
 from cotenant.prediction.contention.layout import Part, whole_of
-from cotenant.prediction.contention.trace import Trace, trace_of
+from cotenant.prediction.contention.trace import Pace, Trace, trace_of
 from cotenant.prediction.engines.engine_profile import ENGINES, EngineProfile
 from cotenant.prediction.engines.on_gpu import EngineLoad, Engines
 from cotenant.prediction.engines.step import StepShape
@@ -45,6 +45,8 @@ class Controls:
     """Measured kernel times by workload, alone on the whole GPU, that calibrate its trace."""
     solo_ms: tuple[SoloTime, ...] = ()
     """Measured times of complete requests alone, that calibrate host and device."""
+    host_ms: tuple[tuple[str, float], ...] = ()
+    """By workload, host time per request besides launches, overlapping with the device: loading data."""
 
 
 UNCONTROLLED = Controls()
@@ -204,9 +206,11 @@ class SimulatedGpu:
 
     def launch_ns(self, request: RequestKernels, controls: Controls) -> Floats:
         """Host time to launch each of a request's kernels."""
+        launches = request.launch_ns(self.gpu.architecture)
         if controls.host_us is not None:
-            return np.asarray(request.kernels.launches * (controls.host_us * 1e3))
-        return request.launch_ns(self.gpu.architecture)
+            launches = np.asarray(request.kernels.launches * (controls.host_us * 1e3))
+        # A loader keeps pace with the kernels: the next request's data are read while this one's are computed on.
+        return launches + dict(controls.host_ms).get(request.spec.name, 0.0) * 1e6 / launches.size
 
     def calibrated(self, request: RequestKernels, controls: Controls) -> tuple[RequestKernels, SoloFit]:
         """The request calibrated by the measured solo times, and what they imply about host and device.
@@ -251,7 +255,7 @@ class SimulatedGpu:
                 f"{time.row}: {time.workload} in {time.ms:g} ms is more than {_SLOWEST} times the simulated time",
                 hint="give milliseconds per request, not seconds or microseconds, of this batch and number format",
             )
-        return solo_of(self.gpu, request, time.ms * 1e6)
+        return replace(solo_of(self.gpu, request, time.ms * 1e6), utilisation=time.utilisation)
 
     def trace(
         self, request: RequestKernels, part: Part, controls: Controls, *, clock_mhz: float | None = None
@@ -325,7 +329,7 @@ def on_part(
     if measured_ms is not None:
         alone = solo_costs(request.kernels, gpu).total_ns
         costs = calibrated(costs, costs.total_ns * measured_ms * 1e6 / alone)
-    return trace_of(
+    trace = trace_of(
         request.kernels,
         costs,
         domain_sms=part.domain_sms,
@@ -336,6 +340,7 @@ def on_part(
         + fit.item_ns * request.spec.batch / 1e3,
         after_us=request.execution.after_us * fit.host,
     )
+    return replace(trace, waited=np.maximum(trace.waited, request.read))
 
 
 def solo_of(gpu: GpuSpec, request: RequestKernels, measured_ns: float) -> SoloPoint:
@@ -344,8 +349,7 @@ def solo_of(gpu: GpuSpec, request: RequestKernels, measured_ns: float) -> SoloPo
     return SoloPoint(
         request.spec.batch,
         measured_ns,
-        launched_ns=np.cumsum(trace.launch_ns),
-        remaining_ns=np.cumsum(trace.duration_ns[::-1])[::-1],
+        pace=Pace.of(trace.launch_ns, trace.duration_ns, trace.waited),
         around_ns=trace.before_ns + trace.after_ns,
     )
 

@@ -72,6 +72,13 @@ class WorkloadInfo:
         }
 
 
+def _is_folder(name: str) -> bool:
+    try:
+        return Path(name).expanduser().is_dir()
+    except (OSError, RuntimeError, ValueError):  # too long, of an unknown user, or no name of a file at all
+        return False
+
+
 def find(name: str) -> Workload:
     """Return the workload with this name: from the catalogue, or the user's own (a callable, directory, command...)."""
     known = _workloads()
@@ -79,7 +86,7 @@ def find(name: str) -> Workload:
         return known[name]
     if name.startswith(tuple(f"{library}:" for library in LIBRARIES)):
         return ModelWorkload(library_entry(name))
-    if Path(name).expanduser().is_dir():
+    if _is_folder(name):
         return ModelWorkload(directory_entry(name))
     from cotenant.workloads.yours import recognise
 

@@ -168,9 +168,11 @@ def test_a_request_whose_input_is_copied_first_waits_for_two_turns():
     assert mean_ns(copied) == pytest.approx(4.1e6, rel=0.05)
 
 
-def test_a_kernel_waits_for_half_a_thread_block_of_the_others_whatever_its_priority():
+@pytest.mark.parametrize(("occupancy", "blocks"), [(0.05, 0.05), (0.2, 0.2), (0.5, 0.5), (1.0, 0.5)])
+def test_a_kernel_waits_until_enough_thread_blocks_of_the_others_have_ended(occupancy, blocks):
+    """They end one after another: a small kernel needs few of them. Priority doesn't end them earlier."""
     large = plain_trace(kernels=100, device_ns=1e8)
-    small = plain_trace(kernels=10, device_ns=1e5, occupancy=0.2, host_ns=1e7)
+    small = plain_trace(kernels=10, device_ns=1e3, occupancy=occupancy, host_ns=1e7)
 
     def waited_ns(priority):
         alone = simulate([Player(small)], window_end_ns=1e8)
@@ -179,7 +181,19 @@ def test_a_kernel_waits_for_half_a_thread_block_of_the_others_whatever_its_prior
         took = [float(np.mean(outcome.requests[0].done - outcome.requests[0].started)) for outcome in (alone, beside)]
         return took[1] - took[0]
 
-    assert waited_ns(0) == waited_ns(1) == pytest.approx(0.5 * large.block_ns[0], rel=0.01)
+    assert waited_ns(1) == pytest.approx(blocks * large.block_ns[0], rel=0.02)
+    assert waited_ns(0) == pytest.approx(waited_ns(1), rel=0.02)
+
+
+def test_a_kernel_that_fits_beside_the_others_does_not_wait():
+    half = plain_trace(kernels=100, device_ns=1e8, occupancy=0.5)
+    small = plain_trace(kernels=10, device_ns=1e5, occupancy=0.4, host_ns=1e7)
+    alone, beside = (
+        simulate(players, window_end_ns=1e8, deadline_ns=1e9)
+        for players in ([Player(small)], [Player(small), Player(half)])
+    )
+    took = [float(np.mean(outcome.requests[0].done - outcome.requests[0].started)) for outcome in (alone, beside)]
+    assert took[1] == pytest.approx(took[0], rel=1e-6)
 
 
 def test_sms_go_to_kernels_in_proportion_to_the_thread_blocks_they_have_left():

@@ -1,13 +1,17 @@
 """A simulated GPU as a device: names, sharing, parts, controls, and one-sentence refusals."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from cotenant.devices import find_device
 from cotenant.devices.simulated.simulated_gpu import SimulatedGpuDevice, open_simulated, sharing_modes
 from cotenant.errors import DeviceError, SharingUnavailable, WorkloadError
-from cotenant.prediction.contention.layout import lay_out
+from cotenant.prediction.contention.layout import TURNS, lay_out, whole_of
+from cotenant.prediction.contention.mix import MixTenant, mean_slowdowns, stretches
+from cotenant.prediction.contention.trace import plain_trace
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.sharing import Sharing
@@ -146,6 +150,38 @@ def test_a_measured_time_calibrates_a_workload_on_the_whole_gpu_and_on_parts_ali
     )
     other = device.controls({"device_ms": {"bert-base": 5.0}})
     assert device.trace(request, whole, other).device_ns == device.trace(request, whole, plain).device_ns
+
+
+def test_loading_data_overlaps_with_the_device_until_it_takes_longer():
+    device = gpu()
+    request = device.request(WorkloadSpec(name="resnet18-mini", batch=4, dtype="float16"))
+
+    def trace(**settings):
+        return device.trace(request, whole_of(device.gpu), device.controls(settings))
+
+    plain, loading = trace(), trace(host_ms={"resnet18-mini": 50.0})
+    assert loading.device_ns == plain.device_ns
+    assert loading.host_ns == pytest.approx(plain.host_ns + 50e6)
+    assert loading.alone_ns() == pytest.approx(loading.host_ns, rel=0.02)
+    with pytest.raises(DeviceError, match="host_ms of resnet18-mini must be above 0"):
+        device.controls({"host_ms": {"resnet18-mini": 0}})
+    with pytest.raises(DeviceError, match="host_ms must give a time by workload, not 5"):
+        device.controls({"host_ms": 5})
+
+
+def test_whoever_reads_each_token_waits_for_the_neighbours_turn_each_time():
+    device = gpu()
+    whole = whole_of(device.gpu)
+    spec = WorkloadSpec(name="gpt2-mini", mode="generate", tokens=16, seq=16, dtype="float16")
+    answers = device.trace(device.request(spec), whole, device.controls({}))
+    assert answers.waited.sum() >= 16
+    busy = plain_trace(kernels=100, device_ns=50e6, host_ns=1e6)
+    shared = stretches([MixTenant(answers, whole), MixTenant(busy, whole)], slicing=TURNS)
+    waits_ns = (mean_slowdowns(shared)[0] - 1) * answers.alone_ns()
+    assert waits_ns > 3 * TURNS.slice_ns
+    read_at_the_end = replace(answers, waited=np.zeros(answers.waited.size))
+    ahead = stretches([MixTenant(read_at_the_end, whole), MixTenant(busy, whole)], slicing=TURNS)
+    assert (mean_slowdowns(ahead)[0] - 1) * read_at_the_end.alone_ns() < waits_ns / 2
 
 
 def test_a_time_of_an_unknown_workload_gets_the_nearest_name():

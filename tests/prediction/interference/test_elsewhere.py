@@ -37,6 +37,8 @@ def test_units_may_be_in_the_names_of_columns():
         ("a,b,mps,10 ms,2 ms,,", "line 8: 'a' would be 5 times as fast beside b as alone"),
         ("a,b,mps,10 ms,13 s,,", "line 8: 'a' would be 1.3e+03 times as slow as alone"),
         ("a,b,warp,10 ms,13 ms,,", "line 8: sharing 'warp' is unknown"),
+        ("a,b,mps [25,10 ms,13 ms,,", "line 8: sharing 'mps [25' is unknown"),
+        ("a,b+b+b+b+b+b+b+b,mps,10 ms,13 ms,,", "line 8: it has 8 neighbours"),
         ("a,z,mps,10 ms,13 ms,,", "line 8: neighbour 'z' has no line with its time alone"),
         ("a,b,mps,10 ms,19 ms,,", "line 8: 'a' in this mix contradicts line 5"),
         ("a,c,processes,14 ms,19 ms,,", "line 8: 'a' alone contradicts line 2"),
@@ -97,6 +99,8 @@ def test_the_database_keeps_tables_of_a_device_and_predict_finds_them(table, tmp
     home = tmp_path / "db"
     assert [added.how for added in db.add([table], db=home)] == ["added"]
     assert [added.how for added in db.add([table], db=home)] == ["known"]
+    [listed] = db.contents(db=home).sources
+    assert (listed.name, listed.kind, listed.measurements > 0) == (table.name, "table", True)
     assert cotenant.predict(None, device=V100, runs=["db"], db=home, quiet=True).mixes
     with pytest.raises(CotenantError, match="no run on"):
         cotenant.predict(None, device="sim:t4", runs=["db"], db=home, quiet=True)

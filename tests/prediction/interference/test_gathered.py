@@ -86,6 +86,12 @@ def test_copies_count_as_one_tenant_twice():
     assert mix.slowdowns[0][1].n == 1
 
 
+def test_mixes_too_large_to_predict_are_counted_and_left_out():
+    ten = [seen("alpha", 1e7, trial=1, block=0, mix="alpha x10", tenant=f"alpha#{number}") for number in range(1, 11)]
+    found = gathered([seen("alpha", 1e6, trial=0, block=0), *ten])
+    assert (found.mixes, found.too_large) == ((), 1)
+
+
 def test_invalid_trials_and_open_loads_are_left_out():
     late = seen("alpha", 9e6, trial=7, block=0, mix="alpha+beta", load="poisson(5)")
     found = gathered([*block(0), *block(1, slow_a=9.0, verdict="invalid"), late])

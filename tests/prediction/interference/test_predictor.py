@@ -1,5 +1,7 @@
 """Predictions have a basis, intervals that hold, and suggestions of what to measure next."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from cotenant.prediction.interference.covariance import GPU
 from cotenant.prediction.interference.next_cells import next_cells
 from cotenant.prediction.interference.predictor import FROM_PAIRS, MEASURED, PRIOR_ONLY, Predictor
 from cotenant.prediction.interference.profiles import CROWDED, CpuProfiles, cores_wanted, roofline_shared
-from cotenant.prediction.interference.setting import mixes_of
+from cotenant.prediction.interference.setting import by_victim, mixes_of
 from cotenant.prediction.interference.stacking import additive, additive_left_out, constant, low_rank
 from tests.prediction.interference.synthetic_matrix import TENANTS, measured, pairs, setting
 
@@ -42,12 +44,34 @@ def test_nine_of_ten_intervals_hold():
 def test_few_measured_mixes_get_the_priors_interval_and_a_new_family_a_wider_one():
     few = Predictor(WHERE, measured(WHERE, pairs()[:10]), GPU, prior_half=0.3)
     assert few.slowdowns(mixes_of([(10, 11)])).high[0] == pytest.approx(
-        few.slowdowns(mixes_of([(10, 11)])).estimate[0] * np.exp(0.3)
+        few.slowdowns(mixes_of([(10, 11)])).estimate[0] * np.exp(0.3), rel=0.01
     )
     old = [row for row in pairs() if max(row) < TENANTS - 2]  # the last family was never measured
     many = Predictor(WHERE, measured(WHERE, np.array(old)[::2]), GPU, prior_half=0.3)
     assert many.widths.new >= many.widths.known
     assert TENANTS // 2 - 1 not in many.widths.known_families
+
+
+def test_a_single_pair_moves_others_only_half_way_and_a_group_of_measured_pairs_all_the_way():
+    one = Predictor(WHERE, measured(WHERE, pairs()[:1]), GPU, prior_half=0.3)
+    other = mixes_of([(10, 11)])
+    _, _, rows = by_victim(other)
+    moved = np.log(one.slowdowns(other).estimate[0]) - WHERE.prior(other)[0]
+    assert moved == pytest.approx(one.correction.mean(rows) / 2)
+    three = Predictor(WHERE, measured(WHERE, mixes_of([(0, 1), (0, 2), (1, 2)])), GPU, prior_half=0.3)
+    group = mixes_of([(0, 1, 2)])
+    _, _, rows = by_victim(group)
+    moved = np.log(three.slowdowns(group).estimate[0]) - WHERE.prior(group)[0]
+    assert moved == pytest.approx(three.correction.mean(rows))
+
+
+def test_pairs_to_measure_cover_tenants_that_look_alike():
+    alike = replace(WHERE, likeness=np.ones((TENANTS, TENANTS)), families=np.zeros(TENANTS, np.int64))
+    chosen = [cell for cell, _ in next_cells(Correction(alike, no_evidence(), GPU), pairs(), TENANTS // 2)]
+    assert len(np.unique(pairs()[chosen])) >= TENANTS - 2
+    seen = measured(alike, pairs()[chosen])
+    following = next_cells(Correction(alike, seen, GPU), np.delete(pairs(), chosen, axis=0), 1)
+    assert len(following) == 1
 
 
 def test_the_next_mix_is_the_most_informative_given_earlier_choices():

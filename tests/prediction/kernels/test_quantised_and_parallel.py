@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cotenant.devices.simulated.catalogue import find_gpu
-from cotenant.devices.simulated.request import request_of
+from cotenant.devices.simulated.simulated_gpu import request_of
 from cotenant.prediction.kernels.columns import ALL_REDUCE
 from cotenant.prediction.kernels.cost import solo_costs
 from cotenant.prediction.kernels.request import parallel, quantised

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant.devices.simulated.request import request_of
+from cotenant.devices.simulated.simulated_gpu import request_of
 from cotenant.errors import WorkloadError
 from cotenant.prediction.kernels.software import EXECUTIONS
 from cotenant.workloads import find

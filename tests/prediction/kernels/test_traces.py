@@ -5,7 +5,7 @@ import time
 import pytest
 
 from cotenant.devices.simulated.catalogue import find_gpu
-from cotenant.devices.simulated.request import kernels_for
+from cotenant.devices.simulated.simulated_gpu import kernels_for
 from cotenant.errors import WorkloadError
 from cotenant.prediction.kernels.cost import solo_costs
 from cotenant.prediction.kernels.software import EXECUTIONS

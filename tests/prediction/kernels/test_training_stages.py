@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cotenant.devices.simulated.request import request_of
+from cotenant.devices.simulated.simulated_gpu import request_of
 from cotenant.prediction.kernels.fusion import backward_begins
 from cotenant.prediction.kernels.software import EXECUTIONS
 from cotenant.workloads import find

@@ -7,7 +7,8 @@ the rates fitted, and both repeated.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, exp, inf, sqrt
+from math import ceil, exp, hypot, inf, log, sqrt
+from typing import Literal
 
 import numpy as np
 
@@ -25,13 +26,18 @@ _NOISE = 0.03
 """Relative error of a measured latency."""
 _ROUNDS = 4
 """Simulated requests per request in flight; those of the first round start together and don't count."""
+APART_NS = 1e6
+"""Between requests that clients send at the same time: a server's front end reads one after another."""
 _REPEATS = 4
 """Rounds of simulating the steps and fitting the rates."""
 _LEVEL = 1.645
 """Standard deviations on each side that hold nine in ten."""
+Quantity = Literal["ttft", "tpot"]
 _NEW_LOAD = 1.3
 """Errors at a load that wasn't probed are this much larger than those of probes that were left out."""
 _LEAST_ERROR = 0.05
+_LEAST_TAILS = 3
+"""Probes with a p95 that it takes to compare tails."""
 _UNDETERMINED = 0.7
 """A rate whose uncertainty keeps this share of the prior's was not determined."""
 _BEYOND = 1.25
@@ -127,6 +133,25 @@ def _host_work(step: StepShape) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class FitError:
+    """How far measured times of one kind are from fitted ones."""
+
+    left_out: float
+    """Root mean square relative error of probes that the fit didn't see."""
+    drift: float
+    """Relative standard deviation of the same load's time from one pass to the next."""
+    tail: float
+    """Measured p95 over the median, as a share of the simulated one: what disturbs a server."""
+    tail_spread: float
+    """Standard deviation of the logarithm of that share over the probes."""
+
+    def half(self, *, tail: bool = False) -> float:
+        """Half-width of the range of measured times, as a logarithm."""
+        deviation = hypot(_NEW_LOAD * self.left_out, self.drift, self.tail_spread if tail else 0.0)
+        return max(_LEVEL * deviation, _LEAST_ERROR)
+
+
+@dataclass(frozen=True, slots=True)
 class EngineFit:
     """An engine's rates, and how far the fit is from what was measured."""
 
@@ -134,8 +159,18 @@ class EngineFit:
     probes: tuple[SoloTime, ...]
     off: float
     """Mean relative error of the fitted latencies."""
-    left_out: float
-    """Root mean square relative error of probes that the fit didn't see."""
+    ttft: FitError
+    tpot: FitError
+
+    @property
+    def left_out(self) -> float:
+        """Root mean square relative error of probes that the fit didn't see."""
+        return hypot(self.ttft.left_out, self.tpot.left_out) / sqrt(2)
+
+    @property
+    def settings(self) -> EngineSettings:
+        """Limits of the engine as it said."""
+        return limits_of(self.probes)
 
     def value(self, name: str) -> float:
         """A rate by name."""
@@ -157,12 +192,16 @@ class EngineFit:
 
     def error(self, prompt: int, sequences: float) -> ModelError:
         """The range of measured times, as shares of calibrated ones, at this length and number of sequences."""
-        wide = max(_LEVEL * _NEW_LOAD * self.left_out, _LEAST_ERROR)
-        if self.beyond(prompt, sequences):
-            wide *= _FARTHER
+        wide = self.half(prompt, sequences)
         return ModelError(
             exp(-wide), exp(wide), self.left_out, 2 * len(self.probes), "probes of this server", groups=len(self.probes)
         )
+
+    def half(self, prompt: int, sequences: float, quantity: Quantity | None = None, *, tail: bool = False) -> float:
+        """Half-width of the range as a logarithm; without a quantity, of whichever is wider."""
+        errors = [getattr(self, quantity)] if quantity else [self.ttft, self.tpot]
+        wide: float = max(error.half(tail=tail) for error in errors)
+        return wide * (_FARTHER if self.beyond(prompt, sequences) else 1.0)
 
     def beyond(self, prompt: int, sequences: float) -> str | None:
         """In which way this goes beyond what was probed; None if it doesn't."""
@@ -193,10 +232,17 @@ def fit_engine(law: EngineLaw, probes: Sequence[SoloTime], settings: EngineSetti
         return works[step]
 
     for _ in range(_REPEATS):
-        rows = [_rows(law, probe, _latencies(work, values, probe, settings)) for probe in probes]
+        simulated = [_latencies(work, values, probe, settings) for probe in probes]
+        rows = [_rows(law, probe, latencies) for probe, latencies in zip(probes, simulated, strict=True)]
         values, covariance = _solved(rows, usual, spread)
-    errors = [_errors(rows[at], _solved(rows[:at] + rows[at + 1 :], usual, spread)[0]) for at in range(len(rows))]
+    errors = np.array(
+        [_errors(rows[at], _solved(rows[:at] + rows[at + 1 :], usual, spread)[0]) for at in range(len(rows))]
+    )
     deviation = np.sqrt(np.diag(covariance))
+    ttft, tpot = (
+        _fit_error(quantity, errors[:, number], probes, [latencies.tails[number] for latencies in simulated])
+        for number, quantity in enumerate(("ttft", "tpot"))
+    )
     return EngineFit(
         rates=tuple(
             FittedRate(rate, float(value), float(_LEVEL * wide), bool(wide < _UNDETERMINED * rate.spread))
@@ -204,7 +250,32 @@ def fit_engine(law: EngineLaw, probes: Sequence[SoloTime], settings: EngineSetti
         ),
         probes=tuple(probes),
         off=float(np.mean([np.abs(_errors(row, values)) for row in rows])),
+        ttft=ttft,
+        tpot=tpot,
+    )
+
+
+def limits_of(probes: Sequence[SoloTime], usual: EngineSettings | None = None) -> EngineSettings:
+    """An engine's limits as it said when it was probed; the usual ones where it didn't."""
+    settings, first = usual or EngineSettings(), probes[0]
+    blocks = settings.blocks if first.cache_tokens is None else first.cache_tokens // settings.block_tokens
+    return replace(settings, max_sequences=first.sequences or settings.max_sequences, blocks=max(blocks, 1))
+
+
+def _fit_error(quantity: str, errors: Floats, probes: Sequence[SoloTime], tails: Sequence[float]) -> FitError:
+    """Of one kind of time: probes left out, passes, and tails that the simulation lacks."""
+    drift = sqrt(float(np.mean([getattr(probe, f"{quantity}_spread") ** 2 for probe in probes])))
+    beyond = [
+        log(getattr(probe, f"{quantity}_p95_ms") / getattr(probe, f"{quantity}_ms") / simulated)
+        for probe, simulated in zip(probes, tails, strict=True)
+        if getattr(probe, f"{quantity}_p95_ms") is not None
+    ]
+    known = len(beyond) >= _LEAST_TAILS
+    return FitError(
         left_out=sqrt(float(np.mean(np.square(errors)))),
+        drift=drift,
+        tail=exp(max(float(np.median(beyond)), 0.0)) if known else 1.0,
+        tail_spread=float(np.std(beyond, ddof=1)) if known else 0.0,
     )
 
 
@@ -213,8 +284,8 @@ def simulated_probe(
 ) -> tuple[float, float]:
     """Time to first token and time per token that an engine with these rates would show, ms."""
     rates = np.array([values[name] for name in law.names])
-    first, each = _latencies(law.work, rates, probe, settings)
-    return float(first @ rates) / 1e6, float(each @ rates) / 1e6
+    latencies = _latencies(law.work, rates, probe, settings)
+    return float(latencies.first @ rates) / 1e6, float(latencies.each @ rates) / 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,18 +293,29 @@ class _Rows:
     """The equations of a probe: relative latencies, and the device's share of the time if it is known."""
 
     latencies: Floats
+    noise: Floats
+    """Relative standard deviation of each latency."""
     device_share: Floats | None
 
 
-def _rows(law: EngineLaw, probe: SoloTime, simulated: tuple[Floats, Floats]) -> _Rows:
+@dataclass(frozen=True, slots=True)
+class _Simulated:
+    """Work until the first token and per further token at a load, and how far p95 is above the median of each."""
+
+    first: Floats
+    each: Floats
+    tails: tuple[float, float]
+
+
+def _rows(law: EngineLaw, probe: SoloTime, simulated: _Simulated) -> _Rows:
     assert probe.ttft_ms is not None
     assert probe.tpot_ms is not None
-    first, each = simulated
-    latencies = np.array([first / (probe.ttft_ms * 1e6), each / (probe.tpot_ms * 1e6)])
+    latencies = np.array([simulated.first / (probe.ttft_ms * 1e6), simulated.each / (probe.tpot_ms * 1e6)])
+    noise = np.hypot(_NOISE, np.array([probe.ttft_spread, probe.tpot_spread]))
     if probe.utilisation is None:
-        return _Rows(latencies, None)
+        return _Rows(latencies, noise, None)
     device = np.array([0.0 if rate.host else 1.0 for rate in law.rates])
-    return _Rows(latencies, (latencies[1] * (device - probe.utilisation))[None])
+    return _Rows(latencies, noise, (latencies[1] * (device - probe.utilisation))[None])
 
 
 def _errors(rows: _Rows, values: Floats) -> Floats:
@@ -246,8 +328,9 @@ def _solved(rows: Sequence[_Rows], usual: Floats, spread: Floats) -> tuple[Float
 
     latencies = np.concatenate([row.latencies for row in rows])
     shares = [row.device_share for row in rows if row.device_share is not None]
-    matrix = np.concatenate([latencies, *shares]) * spread / _NOISE
-    target = np.concatenate([np.ones(len(latencies)), np.zeros(len(shares))]) / _NOISE
+    noise = np.concatenate([*(row.noise for row in rows), np.full(len(shares), _NOISE)])
+    matrix = np.concatenate([latencies, *shares]) * spread / noise[:, None]
+    target = np.concatenate([np.ones(len(latencies)), np.zeros(len(shares))]) / noise
     matrix = np.concatenate([matrix, np.eye(usual.size)])
     target = np.concatenate([target, usual / spread])
     solved = lsq_linear(matrix, target, bounds=(0.0, inf)).x
@@ -267,8 +350,8 @@ def answer_tokens(probe: SoloTime, number: int) -> int:
 
 def _latencies(
     work: Callable[[StepShape], Floats], values: Floats, probe: SoloTime, settings: EngineSettings
-) -> tuple[Floats, Floats]:
-    """Work until the first token, and per further token, of the requests in the middle half of each."""
+) -> _Simulated:
+    """Serve a probe's load; each time is that of the requests in its middle half."""
     prompt, output, in_flight = probe.seq or 1, probe.tokens or 2, probe.in_flight or 1
     chunks = ceil(in_flight * prompt / settings.max_tokens)
     left = _ROUNDS * ceil(output * (1.0 + probe.tokens_spread) + 2 + chunks)
@@ -287,11 +370,12 @@ def _latencies(
         until_ns=inf,
         in_flight=in_flight,
         delay_ns=float(values[_REQUEST]) * 1e3,
+        apart_ns=0.0 if probe.tokens_spread else APART_NS,  # answers of equal length would end together for ever
     )
     return _middle(record, np.array(steps), values, skipped=in_flight)
 
 
-def _middle(record: EngineRecord, steps: Floats, values: Floats, *, skipped: int) -> tuple[Floats, Floats]:
+def _middle(record: EngineRecord, steps: Floats, values: Floats, *, skipped: int) -> _Simulated:
     tokens = record.tokens()
     first, last, count = tokens.bounds()
     usable: Bools = np.isin(np.arange(count.size), tokens.finished) & np.isfinite(last) & (count > 1)
@@ -308,7 +392,14 @@ def _middle(record: EngineRecord, steps: Floats, values: Floats, *, skipped: int
     until_first = done(first[at]) - done(tokens.intended[at])
     until_first[:, _REQUEST] += 1e3
     each = (done(last[at]) - done(first[at])) / (count[at] - 1)[:, None]
-    return _midmean(until_first, values), _midmean(each, values)
+    return _Simulated(
+        _midmean(until_first, values), _midmean(each, values), (_tail(until_first @ values), _tail(each @ values))
+    )
+
+
+def _tail(times: Floats) -> float:
+    middle, high = np.quantile(times, (0.5, 0.95))
+    return float(high / middle)
 
 
 def _midmean(work: Floats, values: Floats) -> Floats:

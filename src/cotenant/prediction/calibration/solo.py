@@ -1,7 +1,7 @@
 """Measured times of requests alone, and the host and device times they imply.
 
-A measured time covers the host's launches and the device's kernels together; several batches separate the two. What
-they can't determine stays as simulated.
+A measured time covers the host's launches and the device's kernels together; two batches or a utilisation separate
+them. What they can't determine stays as simulated.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from cotenant.errors import DeviceError
+from cotenant.prediction.contention.trace import Pace
 from cotenant.prediction.kernels.columns import Floats
 from cotenant.workloads.protocol import Dtype, Software, WorkloadSpec, in_steps
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 PROBED = ("in_flight", "ttft_ms", "tpot_ms")
 """What only a probe of an engine has."""
+PROBED_TOO = ("ttft_p95_ms", "tpot_p95_ms", "ttft_spread", "tpot_spread", "sequences", "cache_tokens")
+"""What it may have besides."""
 
 
 class SoloTime(BaseModel):
@@ -48,6 +51,15 @@ class SoloTime(BaseModel):
     in_flight: int | None = Field(default=None, ge=1)
     ttft_ms: float | None = Field(default=None, gt=0)
     tpot_ms: float | None = Field(default=None, gt=0)
+    ttft_p95_ms: float | None = Field(default=None, gt=0)
+    tpot_p95_ms: float | None = Field(default=None, gt=0)
+    ttft_spread: float = Field(default=0.0, ge=0)
+    """Standard deviation of the time from one pass over all loads to the next, relative."""
+    tpot_spread: float = Field(default=0.0, ge=0)
+    sequences: int | None = Field(default=None, ge=1)
+    """Most that the server executes together, as it says."""
+    cache_tokens: int | None = Field(default=None, ge=1)
+    """Tokens that the server's cache holds, as it says."""
     row: str = ""
     """Where it is written, for messages."""
 
@@ -92,13 +104,19 @@ HOST_SPREAD, DEVICE_SPREAD, DEVICE_USUAL = 0.5, 0.25, 0.15
 took that much longer than simulated (ParvaGPU: ResNet-50, VGG-16, DenseNet-121, MobileNetV2)."""
 _FASTER_SPREAD = 0.13
 """Hardly any software is faster than the simulated, the best library."""
-_TELL_APART = 3
-"""Batches needed to separate host and device; below, both are scaled alike."""
+_TELL_APART, _TELL_ITEMS = 2, 3
+"""Batches needed to separate host from device, and the host's work per item from its launches, unless a utilisation
+does; below, host and device are scaled alike."""
+_UTILISATION_SPREAD = 0.05
+"""Of the logarithm of a utilisation, as sampled by NVML or DCGM."""
 _ROBUST = 0.05
 """Larger relative errors are down-weighted: measured tables contain slips."""
 _ITEM_SPREAD = 0.1
 """Prior spread of the host's own work per item, relative to the shortest time per item. Most software has none, some
 reads or prepares each item for longer than the device computes: a prior with heavy tails."""
+
+
+_NO_ITEMS = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,29 +144,25 @@ class SoloPoint:
 
     batch: int
     measured_ns: float
-    launched_ns: Floats
-    """Host time until each kernel is launched."""
-    remaining_ns: Floats
-    """Device time from each kernel to the end."""
+    pace: Pace
+    """Its launches and kernels, as simulated."""
     around_ns: float
     """Host time before the first launch and after the last kernel."""
+    utilisation: float | None = None
+    """Share of the measured time in which the device had work, if known."""
 
     def explained_ns(self, host: float, device: float, item_ns: float) -> float:
         """Its time with these factors: at every kernel, the later of host and device counts."""
-        overlapped = float(np.max(host * self.launched_ns + device * self.remaining_ns))
+        overlapped = float(self.pace.time_ns(host, device))
         return host * self.around_ns + overlapped + item_ns * self.batch
-
-    @property
-    def least_ns(self) -> float:
-        """Time of the kernels alone."""
-        return float(self.remaining_ns[0])
 
 
 def fit_solos(times: Sequence[SoloPoint]) -> SoloFit:
     """The factors that best explain the measured times."""
     from scipy.optimize import least_squares
 
-    if len({point.batch for point in times}) < _TELL_APART:
+    batches, told = len({point.batch for point in times}), any(point.utilisation is not None for point in times)
+    if batches < _TELL_APART and not told:
         scale = float(
             np.exp(np.mean([np.log(point.measured_ns / point.explained_ns(1.0, 1.0, 0.0)) for point in times]))
         )
@@ -161,10 +175,16 @@ def fit_solos(times: Sequence[SoloPoint]) -> SoloFit:
         robust = np.sqrt(2 * (np.sqrt(1 + np.square(off)) - 1))
         spread = DEVICE_SPREAD if values[1] > DEVICE_USUAL else _FASTER_SPREAD
         prior = (values[0] / HOST_SPREAD, (values[1] - DEVICE_USUAL) / spread, _heavy_tailed(values[2] / _ITEM_SPREAD))
-        return np.concatenate([robust, prior])
+        used = [
+            np.log(device * point.pace.device_ns / (point.utilisation * point.measured_ns)) / _UTILISATION_SPREAD
+            for point in times
+            if point.utilisation is not None
+        ]
+        return np.concatenate([robust, prior, used])
 
-    starts = [(host, device, 0.05) for host in (-0.3, 0.3) for device in (-0.2, 0.3)]
-    fits = [least_squares(residuals, start, bounds=([-3, -3, 0], [3, 3, 1])) for start in starts]
+    most = 1.0 if told or batches >= _TELL_ITEMS else _NO_ITEMS
+    starts = [(host, device, most / 20) for host in (-0.3, 0.3) for device in (-0.2, 0.3)]
+    fits = [least_squares(residuals, start, bounds=([-3, -3, 0], [3, 3, most])) for start in starts]
     best = min(fits, key=lambda fit: float(fit.cost))
     at = best.x
     host, device = float(np.exp(at[0])), float(np.exp(at[1]))

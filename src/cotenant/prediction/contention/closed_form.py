@@ -33,8 +33,7 @@ from cotenant.prediction.contention.demand import (
     Demands,
 )  # fmt: skip
 from cotenant.prediction.contention.layout import Slicing
-from cotenant.prediction.contention.rates import fill_rates
-from cotenant.prediction.contention.simulate import WAITS
+from cotenant.prediction.contention.rates import fill_rates, lost_ns
 from cotenant.prediction.contention.state import COLUMNS, FRESH, PRIORITY
 from cotenant.prediction.contention.state import DRAM as DRAM_NOW
 from cotenant.prediction.contention.state import DRAM_DOMAIN as DRAM_DOMAIN_NOW
@@ -278,7 +277,7 @@ def _side_by_side(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop,
                     continue
                 mean, waits = 0.0, 0.0
                 for draw in range(classes + 1 if count == 2 else points.shape[0]):
-                    resident, held, occupied, longest, dimension = 0, 0.0, 0.0, 0.0, 0
+                    resident, held, occupied, ending, dimension = 0, 0.0, 0.0, 0.0, 0
                     weight = 1.0 / points.shape[0]
                     for other in range(count):
                         kind = of if other == tenant else -1
@@ -300,7 +299,8 @@ def _side_by_side(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop,
                         if other != tenant and seats[other, 0] == seats[tenant, 0]:
                             occupied += kernels[other, kind, OCCUPANCY]
                             held += kernels[other, kind, HOLDS]
-                            longest = max(longest, kernels[other, kind, BLOCK])
+                            if kernels[other, kind, BLOCK] > 0:
+                                ending += kernels[other, kind, HOLDS] / kernels[other, kind, BLOCK]
                         state[other, OCCUPANCY_NOW] = kernels[other, kind, OCCUPANCY]
                         state[other, DRAM_NOW] = kernels[other, kind, DRAM]
                         state[other, WEIGHT_NOW] = kernels[other, kind, CLAIM]
@@ -316,16 +316,16 @@ def _side_by_side(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop,
                     crowded = resident > 1 and fill_rates(resident, order, state)
                     mean += weight * (state[tenant, FRESH] if crowded else 1.0)
                     own = kernels[tenant, of, HOLDS]
-                    if longest > 0 and own > 0:
+                    if ending > 0 and own > 0:
                         beside = 0.0  # held by others while the kernel before it ran
                         for rank in range(resident):
                             other = order[rank]
                             if other != tenant and seats[other, 0] == seats[tenant, 0]:
                                 beside += (state[other, FRESH] if crowded else 1.0) * state[other, HOLDS_NOW]
-                        held *= min(1.0, 1.0 / max(occupied, 1e-9))
-                        missing = queued[tenant] * min(max(beside + own - 1, 0.0) / own, 1.0)
-                        missing += (1 - queued[tenant]) * min(max(held + own - 1, 0.0) / own, 1.0)
-                        waits += weight * longest * missing * WAITS
+                        part, ending = min(1.0, 1.0 / max(occupied, 1e-9)), ending / held
+                        lost = queued[tenant] * lost_ns(own, beside, ending * beside)
+                        lost += (1 - queued[tenant]) * lost_ns(own, held * part, ending * held * part)
+                        waits += weight * lost
                 speed[tenant, of] = max(speed[tenant, of] * (1 - fresh) + fresh * mean, _SLOWEST)
                 delay[tenant, of] = delay[tenant, of] * (1 - fresh) + fresh * waits
     return time / alone

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.prediction.contention.simulate import claims
-from cotenant.prediction.contention.trace import Trace
+from cotenant.prediction.contention.trace import Pace, Trace
 from cotenant.prediction.kernels.columns import Floats
 
 CLASSES = 6
@@ -87,12 +87,5 @@ def _classes(trace: Trace) -> Floats:
     return table
 
 
-def _paced(trace: Trace) -> list[float]:
-    launched = np.cumsum(trace.launch_ns)
-    times = []
-    for ratio in RATIOS:
-        duration = trace.duration_ns * ratio
-        waited = trace.waited * duration
-        ready = launched + np.cumsum(waited) - waited
-        times.append(float(np.max(ready + np.cumsum(duration[::-1])[::-1])))
-    return times
+def _paced(trace: Trace) -> Floats:
+    return np.asarray(Pace.of(trace.launch_ns, trace.duration_ns, trace.waited).time_ns(1.0, RATIOS))

@@ -98,8 +98,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
         arrival_spans: First and last + 1 of each tenant.
         domains: Per tenant: SM domain, DRAM domain, 1 if it shares one host thread with others, priority.
         options: Time slice (0: kernels run side by side), cost of a switch with and without interruption, relative
-            spread of host times, seed, share of a block that a new kernel waits for, index of the first tenant among
-            all of the trial.
+            spread of host times, seed, index of the first tenant among all of the trial.
         limits: End of the window, deadline, length of a period of activity.
         ints: State.
         floats: State.
@@ -113,7 +112,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
     """
     tenants = spans.shape[0]
     slice_ns, preempt_ns, yield_ns, spread, seed = options[0], options[1], options[2], options[3], int(options[4])
-    waits, first_index = options[5], int(options[6])
+    first_index = int(options[5])
     window_end, deadline, period = limits[0], limits[1], limits[2]
     room = out_ints.shape[0]
     at = np.empty(tenants)  # when a tenant's kernel ends or its host acts, if nothing changes before
@@ -338,7 +337,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
         # 7. A kernel reaches the device, behind those of at least its priority
         k = spans[tenant, 0] + ints[tenant, KERNEL]
         if drains and count > 0 and ints[tenant, DRAINED] == 0:
-            delay = drain_ns(tenant, kernels[k, 7], count, order, floats, waits)
+            delay = drain_ns(tenant, kernels[k, 7], count, order, floats)
             if delay > ALMOST_NS:  # queued; waits for thread blocks of other tenants to end
                 ints[tenant, DRAINED] = 1
                 at[tenant] = now + delay

@@ -115,17 +115,34 @@ def fill_rates(  # noqa: C901, PLR0912, PLR0915 - in one piece: passing arrays o
 
 
 @compiled(inline=True)
-def drain_ns(  # noqa: PLR0917 - compiled code takes its arguments by position
-    tenant: int, occupancy: float, count: int, order: Ints, floats: Floats, waits: float
-) -> Any:
-    """Wait of a kernel until thread blocks of other tenants have ended and freed SMs, whatever its priority."""
-    held, longest = 0.0, 0.0
+def drain_ns(tenant: int, own: float, count: int, order: Ints, floats: Floats) -> Any:
+    """Time that a kernel loses until thread blocks of other tenants have ended and freed SMs, whatever its priority.
+
+    Blocks end one after another: a part of the SMs that are held is free after the same part of a block's time. A
+    kernel that needs more than half of the device starts on what is free by then, and loses half a block.
+
+    Args:
+        tenant: Its tenant.
+        own: Share of the SMs that it fills.
+        count: Number of resident kernels.
+        order: Their tenants.
+        floats: State by tenant.
+    """
+    held, ending = 0.0, 0.0
     for rank in range(count):
         other = order[rank]
-        if other != tenant and floats[other, SM_DOMAIN] == floats[tenant, SM_DOMAIN]:
-            held += max(floats[other, SPEED], 0.0) * floats[other, HOLDS]
-            longest = max(longest, floats[other, BLOCK])
-    if held + occupancy <= 1.0 or longest <= 0.0 or occupancy <= 0.0:
+        block = floats[other, BLOCK]
+        if other != tenant and floats[other, SM_DOMAIN] == floats[tenant, SM_DOMAIN] and block > 0.0:
+            part = max(floats[other, SPEED], 0.0) * floats[other, HOLDS]
+            held += part
+            ending += part / block
+    return lost_ns(own, held, ending)
+
+
+@compiled(inline=True)
+def lost_ns(own: float, held: float, ending: float) -> Any:
+    """Time lost by a kernel that fills a share of the SMs, of which others hold some and free some per nanosecond."""
+    missing = held + own - 1.0
+    if missing <= 0.0 or own <= 0.0 or ending <= 0.0:
         return 0.0
-    missing = (held + occupancy - 1.0) / occupancy
-    return longest * min(missing, 1.0) * waits
+    return min(0.5 * min(missing / own, 1.0) * held, missing) / ending

@@ -15,9 +15,6 @@ from cotenant.prediction.kernels.columns import Floats, Ints
 
 BUFFER_ROWS = 8192
 NEVER_NS = 1e300
-WAITS = 0.5
-"""Wait of a kernel for SMs held by others, in durations of a thread block: on average, half of it is over. A higher
-priority doesn't end it earlier. Not fitted; seen in BERT beside trainings (Tally, A100)."""
 
 _SHORTEST_BLOCK_NS = 100.0
 _MOST_ROUNDS = 1e4
@@ -196,7 +193,7 @@ def _simulate(
     activity = np.zeros((int(deadline_ns / period_ns) + 1, len(engine.ACTIVITIES)))
     slices = slicing or Slicing(0.0, 0.0, 0.0)
     turns = (slices.slice_ns, slices.interrupt_ns, slices.yield_ns)
-    options = np.array([*turns, host_spread, float(seed % 2**52), WAITS, float(first)])
+    options = np.array([*turns, host_spread, float(seed % 2**52), float(first)])
     limits = np.array([window_end_ns, deadline_ns, period_ns])
     stepped = [(tenant, player.steps) for tenant, player in enumerate(players) if player.steps is not None]
     buffered = 1 if stepped else BUFFER_ROWS + tenants  # the next step is known when the last is over

@@ -19,6 +19,40 @@ _SHORTEST_NS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """How host and device keep each other waiting, from the first launch to the last kernel's end."""
+
+    launched_ns: Floats
+    """By kernel: host time until it is launched, since the host last waited."""
+    remaining_ns: Floats
+    """Device time from its start until the host waits next."""
+    starts: Ints
+    """First kernels after each wait."""
+
+    @classmethod
+    def of(cls, launch_ns: Floats, duration_ns: Floats, waited: Floats) -> "Pace":
+        """Of kernels in launch order."""
+        starts = np.concatenate([[0], np.flatnonzero(waited[:-1]) + 1]).astype(np.int64)
+        sizes = np.diff(np.append(starts, waited.size))
+        launched, done = np.cumsum(launch_ns), np.cumsum(duration_ns)
+        begun = np.repeat(launched[starts] - launch_ns[starts], sizes)
+        ends = np.repeat(done[starts + sizes - 1], sizes)
+        return cls(launched - begun, ends - done + duration_ns, starts)
+
+    def time_ns(self, host: float, device: float | Floats) -> float | Floats:
+        """Its time with these factors on launches and kernels; an array of factors on kernels gives an array."""
+        kernels = np.multiply.outer(self.remaining_ns, device)
+        launches = host * self.launched_ns
+        latest = kernels + (launches[:, None] if kernels.ndim > 1 else launches)
+        return np.asarray(np.maximum.reduceat(latest, self.starts, axis=0).sum(axis=0))
+
+    @property
+    def device_ns(self) -> float:
+        """Time of the kernels alone."""
+        return float(self.remaining_ns[self.starts].sum())
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
     """A request; every array has an entry per kernel.
 
@@ -42,7 +76,7 @@ class Trace:
     holds: Floats
     """Share of the SMs' room for thread blocks that it fills."""
     waited: Floats
-    """1 if the host waits for it before the next launch (a copy of inputs from pageable memory), else 0."""
+    """1 if the host waits for it before the next launch (a copy of inputs from pageable memory, a token), else 0."""
     before_ns: float = 0.0
     """Host time of a request before its first launch."""
     after_ns: float = 0.0
@@ -70,12 +104,11 @@ class Trace:
     def alone_ns(self, kernels: int | None = None) -> float:
         """Time of a request alone on its part, as the engine would find it; or until this many kernels are done.
 
-        A kernel starts once it is launched and its predecessor is done, so the latest of all kernels counts.
+        A kernel starts once it is launched and its predecessor is done, so the latest of all kernels counts; where the
+        host waits for a kernel, both begin anew.
         """
-        duration, waited = self.duration_ns[:kernels], self.waited[:kernels] * self.duration_ns[:kernels]
-        launched = np.cumsum(self.launch_ns[:kernels]) + np.cumsum(waited) - waited
-        remaining = np.cumsum(duration[::-1])[::-1]
-        return self.before_ns + float(np.max(launched + remaining)) + (self.after_ns if kernels is None else 0.0)
+        paced = Pace.of(self.launch_ns[:kernels], self.duration_ns[:kernels], self.waited[:kernels])
+        return self.before_ns + float(paced.time_ns(1.0, 1.0)) + (self.after_ns if kernels is None else 0.0)
 
     def slowed(self, factor: float) -> "Trace":
         """The same on a die slower by this factor."""

@@ -1,8 +1,8 @@
 """Requests through an engine alone on its part of a device: when each token comes."""
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -97,6 +97,7 @@ def serve(
     arrivals_ns: Floats | None = None,
     in_flight: int = 1,
     delay_ns: float = 0.0,
+    apart_ns: float = 0.0,
 ) -> EngineRecord:
     """Serve requests step by step.
 
@@ -108,10 +109,13 @@ def serve(
         arrivals_ns: Due times of an open load, sorted; None: closed.
         in_flight: Requests in flight of a closed load.
         delay_ns: Time from the end of a closed load's request until the engine sees the next.
+        apart_ns: Time between requests of a closed load that start or end together: a server reads one after another,
+            and an idle engine starts with the first.
     """
     record = EngineRecord()
     now = 0.0
-    due_ns = deque([0.0] * in_flight if arrivals_ns is None else arrivals_ns.tolist())
+    due_ns = list((np.arange(in_flight) * apart_ns if arrivals_ns is None else arrivals_ns).tolist())
+    heapify(due_ns)
 
     def arrive(at: float) -> None:
         batching.arrive(*lengths(len(record.intended)))
@@ -119,7 +123,7 @@ def serve(
 
     while now < until_ns:
         while due_ns and due_ns[0] <= now:
-            arrive(due_ns.popleft())
+            arrive(heappop(due_ns))
         step = batching.next_step()
         if step is None:
             if not due_ns:
@@ -130,7 +134,8 @@ def serve(
         over = keep(record, batching, step, start=now, end=now + total, device=device)
         now += total
         if arrivals_ns is None:
-            due_ns.extend([now + delay_ns] * over.size)
+            for number in range(over.size):
+                heappush(due_ns, now + delay_ns + number * apart_ns)
     record.preemptions = batching.preemptions
     return record
 

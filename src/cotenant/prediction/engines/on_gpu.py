@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cotenant.errors import DeviceError, DoesNotFit
-from cotenant.prediction.calibration.engine_fit import LEAST_PROBES, EngineFit, fit_engine, kernel_law
+from cotenant.prediction.calibration.engine_fit import LEAST_PROBES, EngineFit, fit_engine, kernel_law, limits_of
 from cotenant.prediction.calibration.solo import SoloTime
 from cotenant.prediction.contention.layout import Part, whole_of
 from cotenant.prediction.engines.alone import step_ns
@@ -91,7 +91,7 @@ class Engines:
         clock = self._gpu.clocks_mhz.under_load
         times = self._steps(spec, whole_of(self._gpu), clock, replace(profile, attention=1.0))
         settings = EngineSettings(sequences, tokens, block_tokens=profile.block_tokens)
-        return fit_engine(kernel_law(times), probes, settings)
+        return fit_engine(kernel_law(times), probes, limits_of(probes, settings))
 
     def request_s(
         self, spec: WorkloadSpec, part: Part, in_flight: int, *, calibrated: EngineProfile | None = None

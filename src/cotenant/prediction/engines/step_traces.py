@@ -9,11 +9,14 @@ from cotenant.prediction.engines.alone import host_ns
 from cotenant.prediction.engines.engine_profile import EngineProfile
 from cotenant.prediction.engines.step import KernelTable, StepShape, StepTimes
 from cotenant.prediction.kernels.attention import Attended
-from cotenant.prediction.kernels.columns import KINDS, Floats
+from cotenant.prediction.kernels.columns import KINDS, Floats, Ints
 
 _GEMM = KINDS.index("gemm")
 _MERGED = ("occupancy", "dram", "tensor", "block_ns", "holds")
 _LEAST = 1e-6
+_MOST_BASES = 1024
+_Rows = tuple[int, int, float]
+"""Rows of a table around a number of tokens, and the weight of the upper one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,15 @@ class _Groups:
     merged: dict[str, Floats]
     before: int
     """Groups before attention."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """Kernels of a step but for attention, which depends on its contexts."""
+
+    columns: dict[str, Floats]
+    attention: Ints
+    """Places of attention."""
 
 
 class StepTraces:
@@ -40,6 +52,7 @@ class StepTraces:
             tables.insert(0, (times.dense, model.dense_layers))
         self._layers = [(self._groups(table), count) for table, count in tables]
         self._ends = self._groups(times.ends)
+        self._bases: dict[tuple[_Rows, _Rows], _Base] = {}
 
     @property
     def most_kernels(self) -> int:
@@ -55,18 +68,15 @@ class StepTraces:
             host_ns: Host time before its first kernel.
             launch_ns: Host time per kernel.
         """
-        attention = self._attention(step)
-        columns: dict[str, list[Floats]] = {name: [] for name in ("duration_ns", *_MERGED)}
-        at = self.times.row(step.tokens, graphs=True)
-        for groups, count in self._layers:
-            layer = _at(groups, at)
-            for name, values in columns.items():
-                values_by_kernel = np.concatenate(
-                    [layer[name][: groups.before], [attention[name]], layer[name][groups.before :]]
-                )
-                values.append(np.tile(values_by_kernel, count))
-        ends = _at(self._ends, self.times.row(step.sequences, graphs=False))
-        kernels = {name: np.concatenate([*values, ends[name]]) for name, values in columns.items()}
+        rows = self.times.row(step.tokens, graphs=True), self.times.row(step.sequences, graphs=False)
+        if rows not in self._bases:
+            if len(self._bases) >= _MOST_BASES:
+                self._bases.clear()
+            self._bases[rows] = self._base(*rows)
+        base = self._bases[rows]
+        kernels = {name: values.copy() for name, values in base.columns.items()}
+        for name, value in self._attention(step).items():
+            kernels[name][base.attention] = value
         size = kernels["duration_ns"].size
         # Merged kernels were launched separately.
         launches = launch_ns * self.times.kernels / size
@@ -81,6 +91,21 @@ class StepTraces:
             slot=np.zeros(size, np.int64),
             waited=np.zeros(size),
             before_ns=host_ns,
+        )
+
+    def _base(self, layers_at: _Rows, ends_at: _Rows) -> "_Base":
+        columns: dict[str, list[Floats]] = {name: [] for name in ("duration_ns", *_MERGED)}
+        attention: list[Ints] = []
+        size = 0
+        for groups, count in self._layers:
+            layer, width = _at(groups, layers_at), groups.duration_ns.shape[1] + 1
+            for name, values in columns.items():
+                values.append(np.tile(np.insert(layer[name], groups.before, 0.0), count))
+            attention.append(size + groups.before + width * np.arange(count))
+            size += width * count
+        ends = _at(self._ends, ends_at)
+        return _Base(
+            {name: np.concatenate([*values, ends[name]]) for name, values in columns.items()}, np.concatenate(attention)
         )
 
     def of(self, profile: EngineProfile, step: StepShape) -> Trace:
@@ -128,7 +153,7 @@ class StepTraces:
         }
 
 
-def _at(groups: _Groups, between: tuple[int, int, float]) -> dict[str, Floats]:
+def _at(groups: _Groups, between: _Rows) -> dict[str, Floats]:
     lower, upper, weight = between
     duration = groups.duration_ns[lower] * (1 - weight) + groups.duration_ns[upper] * weight
     return {"duration_ns": duration, **{name: values[upper] for name, values in groups.merged.items()}}

@@ -18,6 +18,7 @@ from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.errors import DataError
 from cotenant.prediction.contention.trace import Trace
 from cotenant.prediction.interference.gathered import Gathered, MeasuredMix, SoloTenant
+from cotenant.prediction.interference.setting import LARGEST
 from cotenant.prediction.trust import new_source_half
 from cotenant.tenancy.identity import TenantIdentity
 from cotenant.tenancy.sharing import MODES
@@ -46,6 +47,7 @@ class ForeignTable:
     utilisation: Mapping[str, float]
     """By tenant, of those that state it."""
     device: str | None = None
+    basis: str = ELSEWHERE
 
     def known_as(self, identities: Mapping[str, TenantIdentity]) -> "ForeignTable":
         """With tenants of these names taken to be these: a table has no more than names."""
@@ -116,9 +118,8 @@ def foreign_table(text: str, name: str) -> ForeignTable:
         problems.append("it has no rows")
     if problems:
         more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
-        raise DataError(
-            f"{name} can't be used: {'; '.join(problems[:5])}{more}. Nothing was read.", hint=f"columns are {FORMAT}"
-        )
+        sentence = f"{name} can't be used: {'; '.join(problems[:5])}{more}. Nothing was read."
+        raise DataError(sentence.replace("?.", "?"), hint=f"columns are {FORMAT}")
     return ForeignTable(name, _gathered(lines, used), used, devices.pop() if devices else None)
 
 
@@ -135,6 +136,8 @@ def _line(number: int, cells: Mapping[str, str], alone: tuple[str, str], shared:
     if not tenant:
         raise ValueError("it names no tenant")
     neighbours = tuple(part.strip() for part in cells["neighbours"].split("+")) if cells["neighbours"] else ()
+    if len(neighbours) >= LARGEST:
+        raise ValueError(f"it has {len(neighbours)} neighbours; mixes of up to {LARGEST} tenants can be used")
     if not all(neighbours):
         raise ValueError(f"neighbours {cells['neighbours']!r} have a name missing: join them by one +")
     alone_s = _seconds(cells[alone[0]], alone[1], "alone")
@@ -143,7 +146,8 @@ def _line(number: int, cells: Mapping[str, str], alone: tuple[str, str], shared:
         return _Line(number, tenant, (), sharing, alone_s, None)
     if not neighbours:
         raise ValueError(f"{tenant!r} has a figure beside others, but no neighbours")
-    if sharing.split(" ")[0].rstrip(":") not in MODES:
+    mode = re.fullmatch(r"([\w-]+)\s*:?\s*(\[[^\[\]]+\])?", sharing)
+    if mode is None or mode[1] not in MODES:
         raise ValueError(f"sharing {sharing!r} is unknown: one of {', '.join(MODES)}")
     slowdown = _seconds(cells[shared[0]], shared[1], "shared") / alone_s
     if slowdown < 1 / _FASTEST:
@@ -229,6 +233,47 @@ def _gathered(lines: Sequence[_Line], used: Mapping[str, float]) -> Gathered:
         for (sharing, members), slowdowns in by_mix.items()
     )
     return Gathered(solos, mixes, 0)
+
+
+# --- the same from servers that were watched
+
+WATCHED = "watched"
+
+
+def foreign_solo(name: str, alone_s: float, *, busy_s: float | None, unstable: bool) -> SoloTenant:
+    """A tenant known by its name: its time alone, and its time on the device."""
+    key = TenantIdentity(f"{_PREFIX}{name}")
+    busy_ns = None if busy_s is None else 1e9 * busy_s
+    return SoloTenant(key, name, 1e9 * alone_s, busy_ns, None, None, None, foreign=True, unstable=unstable)
+
+
+def observed_table(
+    name: str, solos: Sequence[SoloTenant], sharing: str, pairs: Sequence[tuple[tuple[str, str], Estimate]]
+) -> ForeignTable:
+    """Tenants and slowdowns that were watched.
+
+    Args:
+        name: Where they come from.
+        solos: The tenants.
+        sharing: How they shared the device.
+        pairs: By neighbour and tenant: the tenant's slowdown.
+    """
+    keys = {solo.name: solo.key for solo in solos}
+    by_mix: dict[tuple[str, ...], dict[TenantIdentity, Estimate]] = {}
+    for (neighbour, tenant), busy in pairs:
+        if neighbour in keys and busy.lo is not None and busy.hi is not None:
+            # Other traffic than the one that came is as foreign as another's measurement.
+            half = math.hypot(new_source_half(), math.log(busy.hi / busy.lo) / 2)
+            estimate = Estimate(busy.est, busy.est * math.exp(-half), busy.est * math.exp(half), 0, WATCHED)
+            by_mix.setdefault(tuple(sorted((neighbour, tenant))), {})[keys[tenant]] = estimate
+    mixes = tuple(
+        MeasuredMix(sharing, tuple(sorted((keys[member] for member in members), key=repr)), tuple(slowdowns.items()))
+        for members, slowdowns in by_mix.items()
+    )
+    used = {
+        solo.name: min(solo.device_ns / solo.service_ns, 1.0) for solo in solos if solo.device_ns and solo.service_ns
+    }
+    return ForeignTable(name, Gathered(tuple(solos), mixes, 0), used, basis=WATCHED)
 
 
 def plain_trace(solo_ns: float, use: float | None) -> Trace:

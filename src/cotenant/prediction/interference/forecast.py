@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -42,6 +42,8 @@ class Tail:
     p99_ms: Ranged
     attainment: Ranged | None
     """Fraction of requests within the objective; None without an objective."""
+    times_ms: Mapping[str, Ranged] = field(default_factory=dict)
+    """By objective, such as `ttft p95`: the time that it limits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -32,12 +33,36 @@ from cotenant.prediction.kernels.columns import Floats
 from cotenant.scheduling.simulation.lines import NEVER, Replications, requests_at, tail_of
 from cotenant.tenancy.identity import TenantIdentity
 from cotenant.tenancy.load import Load, arrivals_ns
-from cotenant.tenancy.objective import Objectives, objective_for
+from cotenant.tenancy.objective import METRICS, Objective, Objectives
 from cotenant.tenancy.records import ModelErrorRecord
 from cotenant.text import amount, listed
 
 Engine = Callable[[tuple[str, ...], str, Mapping[str, Load]], Sequence[float] | None]
 """Slowdowns of a mix under a way to share at the tenants' loads, by the event simulation; None: it can't share so."""
+
+Ends = Sequence[Sequence[Mapping[str, Replications]]]
+"""Times of requests at the lower end, the estimate and the upper end of service times, by tenant and metric."""
+
+
+class Queues(Protocol):
+    """How requests of a mix wait and how long they take, with software that may execute several at once."""
+
+    def slowdowns(self, group: tuple[str, ...], way: str, *, exact: bool) -> Sequence[float] | None:
+        """At the tenants' loads, relative to alone on the whole device; None if they can't be simulated."""
+        ...
+
+    def times(
+        self, group: tuple[str, ...], way: str, factors: Sequence[Sequence[float]] | None, *, exact: bool
+    ) -> Ends | None:
+        """None if they can't be simulated.
+
+        Args:
+            group: The mix.
+            way: How they share.
+            factors: By end and tenant: service times over those of the prior; None: the prior's validated range.
+            exact: By the event simulation instead of the closed form.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +94,10 @@ class Asked:
     errors: Mapping[tuple[str, TenantIdentity], ModelErrorRecord] = field(default_factory=dict)
     """By way to share and tenant: the simulation's error, where mixes were simulated."""
     batching: frozenset[str] = frozenset()
-    """Tenants whose software executes several requests at once: their queue isn't the simple one here."""
+    """Tenants whose software executes several requests at once: `queues` has their latency, if anything."""
+    queues: Queues | None = None
+    foreign_basis: str = ELSEWHERE
+    """Basis of mixes that no run measured."""
 
 
 def forecast(
@@ -103,7 +131,9 @@ def forecast(
         trust.append(_trust(predictor, sharing))
         worth += _worth_measuring(asked, predictor, possible, sharing, count=next_mixes, width=width)
     worth = sorted(worth, key=lambda mix: -mix.buys)[:next_mixes]
-    return PredictedMixes(asked.device, tuple(forecasts), tuple(worth), tuple(trust), _notes(asked, trust, left_aside))
+    timed = {tenant.tenant for mix in forecasts for tenant in mix.tenants if tenant.tail is not None}
+    notes = _notes(asked, trust, left_aside, timed)
+    return PredictedMixes(asked.device, tuple(forecasts), tuple(worth), tuple(trust), notes)
 
 
 def _possible(asked: Asked, groups: Sequence[tuple[str, ...]], sharing: str) -> list[tuple[str, ...]]:
@@ -156,19 +186,35 @@ def _forecasts(
     for number, group in enumerate(groups):
         slowdowns = [_ranged(predicted, number, tenant) for tenant in range(len(group))]
         bases = [_basis(asked, predictor, predicted, number, tenant) for tenant in range(len(group))]
-        exact = None
-        if asked.engine is not None and predicted.basis[number, 0] != MEASURED:
-            exact = asked.engine(group, sharing, _rates(asked, group))
-        if exact is not None:
-            # What was learnt from measured mixes corrects the event simulation as it does the closed form.
+        at_load, rates = None, rates_of(asked, group)
+        simulated = asked.engine is not None
+        if predicted.basis[number, 0] != MEASURED:
+            if asked.queues is not None and rates:
+                at_load = asked.queues.slowdowns(group, sharing, exact=simulated)
+            if at_load is None and asked.engine is not None:
+                at_load = asked.engine(group, sharing, rates)
+        if at_load is not None:
+            # What was learnt from measured mixes corrects these figures as it does those of tenants always busy.
             learnt = [guess.est / math.exp(prior) for guess, prior in zip(slowdowns, closed[number], strict=False)]
-            figures = [max(figure * factor, 1.0) for figure, factor in zip(exact, learnt, strict=True)]
+            figures = [max(figure * factor, 1.0) for figure, factor in zip(at_load, learnt, strict=True)]
             slowdowns = [_as_wide(guess, figure) for guess, figure in zip(slowdowns, figures, strict=True)]
-            bases = ["simulated" if basis == asked.prior_basis else f"simulated, {basis}" for basis in bases]
+            if simulated:
+                bases = ["simulated" if basis == asked.prior_basis else f"simulated, {basis}" for basis in bases]
         rests_on_mixes = predicted.basis[number, 0] != PRIOR_ONLY  # the prior's error is against real GPUs
         errors = [error_of(asked.errors, sharing, _key(asked, name)) if rests_on_mixes else None for name in group]
         real = [in_reality(slowdown, error) for slowdown, error in zip(slowdowns, errors, strict=True)]
-        tails = _tails(asked, predictor.setting, group, real, at_load=exact is not None)
+        ends = None
+        if asked.queues is not None and rates:
+            before = [math.exp(log) for log in closed[number][: len(group)]] if at_load is None else at_load
+            factors = _factors(real, before) if rests_on_mixes else None
+            ends = asked.queues.times(group, sharing, factors, exact=simulated and at_load is not None)
+        if ends is not None:
+            tails = [
+                _tail([end[place] for end in ends], asked.objectives.get(name, ())) if name in rates else None
+                for place, name in enumerate(group)
+            ]
+        else:
+            tails = _tails(asked, predictor.setting, group, real, at_load=at_load is not None)
         forecasts.append(_mix(asked, group, sharing, tuple(zip(slowdowns, errors, tails, bases, strict=True))))
     return forecasts
 
@@ -242,7 +288,7 @@ def _as_wide(guess: Ranged, exact: float) -> Ranged:
     )
 
 
-def _rates(asked: Asked, group: tuple[str, ...]) -> dict[str, Load]:
+def rates_of(asked: Asked, group: Sequence[str]) -> dict[str, Load]:
     """Arrivals of the tenants that have any, at known rates."""
     rates = {}
     for name in group:
@@ -256,7 +302,7 @@ def _basis(asked: Asked, predictor: Predictor, predicted: Slowdowns, mix: int, t
     count = int(predicted.count[mix, tenant])
     match int(predicted.basis[mix, tenant]):
         case 0 if count == 0:
-            return ELSEWHERE
+            return asked.foreign_basis
         case 0:
             return f"{'simulated' if asked.simulated else 'measured'}, {amount(count, 'block')}"
         case code if code == PRIOR_ONLY:
@@ -293,38 +339,54 @@ def _tails(
         None
         if load is None or name in asked.batching
         else _tail(
-            load, [float(service[tenant]) for service in services], asked.objectives.get(name, ()), slowdowns[tenant]
+            [_queue(load, float(services[case][tenant])) for case in (1, 0, 2)],
+            [objective for objective in asked.objectives.get(name, ()) if objective.metric == "latency"],
+            open_ended=slowdowns[tenant].lo is None,
         )
         for tenant, (name, load) in enumerate(zip(group, resolved, strict=True))
     ]
 
 
-def _tail(load: Load, services: Sequence[float], objectives: Objectives, slowdown: Ranged) -> Tail:
+def _factors(slowdowns: Sequence[Ranged], before: Sequence[float]) -> list[list[float]]:
+    """By end and tenant: slowdowns over those of the prior."""
+    ends = zip(*((_or(now.lo, now.est), now.est, _or(now.hi, now.est)) for now in slowdowns), strict=True)
+    return [[end / prior for end, prior in zip(tenants, before, strict=True)] for tenants in ends]
+
+
+def _or(end: float | None, estimate: float) -> float:
+    return estimate if end is None else end
+
+
+def _tail(
+    ends: Sequence[Mapping[str, Replications]], objectives: Sequence[Objective], *, open_ended: bool = False
+) -> Tail:
     """From the queue at the estimate of the service time and at its ends: an error of it grows with the queue."""
-    assert load.rate_rps is not None
-    objective = objective_for(objectives, "latency")
-    tails = [_queue(load, service) for service in services]
 
-    def ranged(level: float) -> Ranged:
-        (_, est, _), (lo, *_), (*_, hi) = (tail.quantile(level) for tail in tails)
-        return Ranged(1e3 * est, 1e3 * lo if slowdown.lo is not None else None, 1e3 * hi if slowdown.hi else None)
+    def ranged(metric: str, level: float) -> Ranged:
+        (lo, *_), (_, est, _), (*_, hi) = (times[metric].quantile(level) for times in ends)
+        return Ranged(1e3 * est, *((None, None) if open_ended else (1e3 * lo, 1e3 * hi)))
 
-    if objective is None:
-        return Tail(ranged(0.5), ranged(0.99), None)
-    within = [tail.within(objective.limit_ms / 1e3) for tail in tails]
-    ends = (min(within[1:]), max(within[1:])) if slowdown.lo is not None else (None, None)
-    return Tail(ranged(0.5), ranged(0.99), Ranged(within[0], *ends))
+    kept = []
+    for objective in objectives:
+        within = [times[objective.metric].within(objective.limit_ms / 1e3) for times in ends]
+        kept.append(Ranged(within[1], *((None, None) if open_ended else (min(within), max(within)))))
+    return Tail(
+        ranged("latency", 0.5),
+        ranged("latency", 0.99),
+        min(kept, key=lambda share: share.est, default=None),
+        {objective.label: ranged(objective.metric, objective.quantile) for objective in objectives},
+    )
 
 
-def _queue(load: Load, service_s: float) -> Replications:
-    """A queue of requests that all take as long; None if it can't keep up."""
+def _queue(load: Load, service_s: float) -> Mapping[str, Replications]:
+    """A queue of requests that all take as long, one at a time, by metric."""
     assert load.rate_rps is not None
     busy = load.rate_rps * service_s
-    if busy >= 1:
-        return NEVER
-    seconds = requests_at(busy) / load.rate_rps
-    service = np.array([service_s])
-    return tail_of(lambda seed: arrivals_ns(load, seed=seed, horizon_s=seconds) / 1e9, lambda _: service)
+    times = NEVER
+    if busy < 1:
+        seconds, service = requests_at(busy) / load.rate_rps, np.array([service_s])
+        times = tail_of(lambda seed: arrivals_ns(load, seed=seed, horizon_s=seconds) / 1e9, lambda _: service)
+    return dict.fromkeys(METRICS, times)
 
 
 def _resolved(load: Load | None, solo_s: float) -> Load | None:
@@ -369,7 +431,7 @@ def _worth_measuring(
     return [NextMix(groups[int(unknown[cell])], sharing, buys) for cell, buys in chosen]
 
 
-def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str]) -> tuple[str, ...]:
+def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str], timed: set[str]) -> tuple[str, ...]:
     notes = [*asked.notes, *_too_few(asked, trust)]
     for sharing in trust:
         notes += sharing.sentences()
@@ -380,10 +442,8 @@ def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str]) -> t
     if asked.power is not None:
         notes.append("Power and energy are simulated, for a warm GPU at its boost clock: not validated for mixes.")
     if asked.loads:
-        notes.append(
-            "Latencies under open loads are of simulated queues, with constant service times: not validated for mixes."
-        )
-    if batching := sorted(asked.batching & asked.loads.keys()):
+        notes.append("Latencies under open loads are of simulated queues: not validated for mixes.")
+    if batching := sorted(asked.batching & asked.loads.keys() - timed):
         notes.append(
             f"No latency of {listed(batching)}, which {'executes' if len(batching) == 1 else 'execute'} several "
             "requests at once: `cotenant plan` and `cotenant serve --dry-run` simulate that."

@@ -10,6 +10,7 @@ from cotenant.analyse.estimates.intervals import ratio_interval
 from cotenant.analyse.sharing.cells import usable
 from cotenant.analyse.sharing.evidence import TenantEvidence
 from cotenant.analyse.sharing.slowdown import Solos, log_slowdowns
+from cotenant.prediction.interference.setting import LARGEST
 from cotenant.tenancy.identity import TenantIdentity
 from cotenant.tenancy.records import ModelErrorRecord
 
@@ -62,6 +63,8 @@ class Gathered:
     """Observations left out because their neighbours were not always active."""
     errors: Mapping[tuple[str, TenantIdentity], ModelErrorRecord] = field(default_factory=dict)
     """By way to share and tenant: the simulation's error, where the mixes were simulated."""
+    too_large: int = 0
+    """Mixes left out because a prior says nothing about as many tenants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,9 @@ def gathered(evidence: Sequence[TenantEvidence]) -> Gathered:
         for tenant in closed
         if not tenant.seen.solo and tenant.seen.model_error is not None
     }
-    return Gathered(_solos(closed), _mixes(closed), len(good) - len(closed), errors)
+    mixes = _mixes(closed)
+    known = tuple(mix for mix in mixes if len(mix.members) <= LARGEST)
+    return Gathered(_solos(closed), known, len(good) - len(closed), errors, len(mixes) - len(known))
 
 
 def key_of(tenant: TenantEvidence) -> TenantIdentity:

@@ -46,6 +46,12 @@ class RequestKernels:
         generates = np.broadcast_to(np.asarray(begun), len(self.kernels))
         return self.execution.launch_ns(self.kernels, architecture, generates)
 
+    @property
+    def read(self) -> Floats:
+        """1 for the last kernel of each token: the host reads it before it launches the next, to send it or to stop."""
+        ends = np.append(self.slot[1:] != self.slot[:-1], False) & (self.slot > 0)
+        return np.asarray(ends & (self.spec.mode == "generate"), dtype=np.float64)
+
     def with_host(self, trace: Trace) -> Trace:
         """The trace with host work added: before launches, or in the device's queue where both wait."""
         return replace(

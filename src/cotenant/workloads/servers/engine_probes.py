@@ -1,17 +1,21 @@
 """Probe a running engine with the OpenAI API: requests of several lengths, several in flight, timed by the client."""
 
 import asyncio
+import http.client
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from statistics import fmean, median
+from dataclasses import dataclass
+from math import ceil
+from statistics import fmean, median, stdev
 from typing import Any
 
-from cotenant.clients.address import read_address
+from cotenant.clients.address import Address, ask, read_address
+from cotenant.clients.exposition import PATH, answered, page_of, read_metrics, read_sizes
 from cotenant.errors import RequestFailed, WorkloadError
 from cotenant.workloads.protocol import SENT, WorkloadSpec
 from cotenant.workloads.servers.client import ServerPlace
-from cotenant.workloads.servers.openai import OpenAIClient, OpenAIOptions, choose_model
+from cotenant.workloads.servers.openai import OpenAIClient, OpenAIOptions, choose_model, longest_context
 from cotenant.workloads.servers.spec import OPENAI
 from cotenant.workloads.spec_options import read_options
 
@@ -19,12 +23,16 @@ SPREAD = 0.5
 """Answers are shorter and longer by up to this share, so that requests in flight don't end together."""
 PASSES = 3
 """Passes over all loads: what slows a machine down for a while affects a single pass."""
-_FEWEST, _ROUNDS = 6, 4
+_FEWEST, _ROUNDS = 12, 5
 """Requests of a probe: at least so many, and so many for each in flight."""
-_BUSY = 1.3
-"""A probe that takes this much longer when it is repeated shared the server with others."""
+_NOISY, _BUSY = 0.1, 0.35
+"""Spread of a load's times over the passes that is mentioned, and that is too much to learn anything."""
+_STRANGERS = 1.05
+"""Requests that the server answered over those that were sent: more, and others use it."""
 _GROUPED = 0.8
 """Fewer chunks per token than this: several tokens come at once."""
+REPEATED = 3
+"""Prompts that are sent twice."""
 _CACHED = 0.6
 """A prompt sent again that takes less than this share of its time was found in a cache."""
 
@@ -44,16 +52,36 @@ class ProbeLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class ProbedTime:
+    """A time that clients saw at a load, in ms."""
+
+    middle: float
+    """Mean of the middle half; of several passes the median."""
+    p95: float
+    """Of all passes' requests."""
+    spread: float
+    """Standard deviation of the middle over the passes, relative."""
+
+
+@dataclass(frozen=True, slots=True)
 class ProbedLoad:
-    """What clients saw at a load; each the mean of the middle half."""
+    """What clients saw at a load."""
 
     load: ProbeLoad
     prompt: int
     """Tokens as the server counts them."""
     requests: int
-    ttft_ms: float
-    tpot_ms: float
-    ms: float
+    ttft: ProbedTime
+    tpot: ProbedTime
+    ms: ProbedTime
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLimits:
+    """What a server says of its limits; None where it doesn't."""
+
+    sequences: int | None = None
+    cache_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +118,25 @@ class EngineProbes:
                 raise _refused_key(url) from None
             raise
         self.notes: list[str] = []
+        self._sent = 0
+
+    def limits(self) -> EngineLimits:
+        """What the server says of itself: the size of its cache (vLLM), its slots (llama.cpp)."""
+        page = page_of(self.address, PATH)
+        sizes = read_sizes(page) if page else {}
+        return EngineLimits(_slots(self.address), sizes.get("kv_cache_size_tokens"))
+
+    def refuse_unfit(self, loads: Sequence[ProbeLoad]) -> None:
+        """Raise WorkloadError if a request would be longer than the model's context or the server's cache."""
+        longest = max(load.prompt + max(_lengths(load.tokens)) for load in loads)
+        context = longest_context(self.address, self._params["headers"], self.model)
+        cached = self.limits().cache_tokens
+        for what, most in (("the context of its model", context), ("its cache", cached)):
+            if most is not None and longest > most:
+                raise WorkloadError(
+                    f"requests of up to {longest} tokens are too long for `{self.address.name}`: {what} holds {most}",
+                    hint="lower --prompt or --tokens, or start it with a longer context",
+                )
 
     def carry_out(
         self, loads: Sequence[ProbeLoad], *, seconds: float, say: Callable[[str], None] = lambda _: None
@@ -105,24 +152,58 @@ class EngineProbes:
         self, loads: Sequence[ProbeLoad], seconds: float, say: Callable[[str], None]
     ) -> tuple[ProbedLoad, ...]:
         each_s = seconds / (PASSES * len(loads) + 1)
+        before = self._answered()
         await self._probe(ProbeLoad(loads[0].prompt, loads[0].tokens, 1), each_s / 4)  # its first requests are slow
         await self._look_for_cache(max(loads, key=lambda load: load.prompt))
         passes = [[await self._probe(load, each_s) for load in loads] for _ in range(PASSES)]
-        probed = [_middle_of(seen) for seen in zip(*passes, strict=True)]
+        self._refuse_strangers(before)
+        probed = [_merged(load, seen) for load, seen in zip(loads, zip(*passes, strict=True), strict=True)]
         for load in probed:
-            seen = f"ttft {load.ttft_ms:.3g} ms, tpot {load.tpot_ms:.3g} ms"
+            seen = f"ttft {load.ttft.middle:.3g} ms, tpot {load.tpot.middle:.3g} ms"
             say(f"{load.prompt} tokens, {load.load.in_flight} in flight: {seen}")
-        alone = sorted(one_pass[0].tpot_ms for one_pass in passes)
-        if alone[-1] > _BUSY * alone[0]:
-            raise WorkloadError(
-                f"`{self.address.name}` is busy with other work: the same requests took {alone[0]:.3g} ms per token in "
-                f"one pass and {alone[-1]:.3g} ms in another",
-                hint="calibrate it while nothing else uses it or its machine",
-            )
+        unsteady = max(probed, key=lambda load: load.tpot.spread)
+        if unsteady.tpot.spread > _NOISY:
+            steps = [fmean(request.tpot_ms for request in one_pass[probed.index(unsteady)]) for one_pass in passes]
+            difference = f"the same requests took {min(steps):.3g} to {max(steps):.3g} ms per token in {PASSES} passes"
+            if unsteady.tpot.spread > _BUSY:
+                raise WorkloadError(
+                    f"`{self.address.name}` or its machine is busy with other work: {difference}",
+                    hint="calibrate it while nothing else uses it or its machine",
+                )
+            self.notes.append(f"It or its machine did other work: {difference}, which the ranges include.")
         return tuple(probed)
 
-    async def _probe(self, load: ProbeLoad, seconds: float) -> ProbedLoad:
-        clients = [self._client(load.prompt, tokens) for tokens in _lengths(load.tokens)]
+    def _answered(self) -> int | None:
+        """Requests that the server has answered so far, if it counts them.
+
+        Raises:
+            WorkloadError: It is answering requests now, none of which are ours.
+        """
+        page = page_of(self.address, PATH)
+        if page is None:
+            return None
+        running = sum(reading.value for reading in read_metrics(page) if reading.known.sensor in ("running", "queue"))
+        if running > 0:
+            raise WorkloadError(
+                f"`{self.address.name}` has {running:.0f} requests of others, which would count as its speed",
+                hint="calibrate it while nothing else uses it",
+            )
+        return answered(page)
+
+    def _refuse_strangers(self, before: int | None) -> None:
+        after = None if before is None else self._answered()
+        if before is None or after is None:
+            return
+        others = after - before - self._sent
+        if others > (_STRANGERS - 1) * self._sent:
+            raise WorkloadError(
+                f"`{self.address.name}` answered {others} requests of others meanwhile, which slowed our {self._sent}",
+                hint="calibrate it while nothing else uses it",
+            )
+
+    async def _probe(self, load: ProbeLoad, seconds: float) -> list[_Timed]:
+        """Requests of a load without the first in flight, which start together."""
+        clients = [self.client(load.prompt, tokens) for tokens in _lengths(load.tokens)]
         numbers, until = iter(range(load.requests)), time.monotonic() + seconds
         try:
             async with asyncio.TaskGroup() as group:
@@ -135,22 +216,14 @@ class EngineProbes:
         timed = sorted(
             (request for worker in workers for request in worker.result()), key=lambda request: request.number
         )
-        steady = timed[load.in_flight :] or timed
+        self._sent += len(timed)
         grouped = sum(request.chunks for request in timed) / sum(request.tokens_out for request in timed)
         if grouped < _GROUPED:
             raise WorkloadError(
                 f"`{self.address.name}` sends {1 / grouped:.2g} tokens at a time, which hides its steps",
                 hint="turn speculative decoding and grouping of tokens off while it is calibrated",
             )
-        counted = [request.tokens_in for request in timed if request.tokens_in]
-        return ProbedLoad(
-            load,
-            round(fmean(counted)) if counted else load.prompt,
-            len(timed),
-            _middle([request.ttft_ms for request in steady]),
-            _middle([request.tpot_ms for request in steady]),
-            _middle([request.ms for request in steady]),
-        )
+        return timed[load.in_flight :] or timed
 
     async def _worker(self, clients: Sequence[OpenAIClient], numbers: Iterator[int], until: float) -> list[_Timed]:
         timed = []
@@ -161,22 +234,27 @@ class EngineProbes:
         return timed
 
     async def _look_for_cache(self, load: ProbeLoad) -> None:
-        """The same prompt twice: a prefix cache answers the second sooner."""
-        client = self._client(load.prompt, 8, repeat=True)
-        try:
-            first, second = await _request(client, 0), await _request(client, 0)
-        except WorkloadError as error:
-            raise self._failure(ExceptionGroup("", [error])) from None
-        finally:
-            await client.close()
-        if second.ttft_ms < _CACHED * first.ttft_ms:
+        """The same prompt twice, several times over: a prefix cache answers the second sooner."""
+        ratios = []
+        for seed in range(REPEATED):
+            client = self.client(load.prompt, _lengths(load.tokens)[0], repeat=True, seed=seed)
+            try:
+                first, second = await _request(client, 0), await _request(client, 0)
+            except WorkloadError as error:
+                raise self._failure(ExceptionGroup("", [error])) from None
+            finally:
+                await client.close()
+            self._sent += 2
+            ratios.append(second.ttft_ms / first.ttft_ms)
+        if median(ratios) < _CACHED:
             self.notes.append(
                 "Its prefix cache is on, which would bias the fit if prompts began alike: all probes have new prompts, "
                 "and the calibration is that of prompts it hasn't seen."
             )
 
-    def _client(self, prompt: int, tokens: int, *, repeat: bool = False) -> OpenAIClient:
-        spec = self._spec(prompt, tokens, repeat=repeat)
+    def client(self, prompt: int, tokens: int, *, repeat: bool = False, seed: int = 0) -> OpenAIClient:
+        """A client that sends new prompts of this length, unless they are to repeat."""
+        spec = self._spec(prompt, tokens, repeat=repeat).model_copy(update={"seed": seed})
         return OpenAIClient(ServerPlace(self.address, None, None), spec, read_options(spec, OpenAIOptions), self.model)
 
     def _spec(self, prompt: int, tokens: int, *, repeat: bool = False) -> WorkloadSpec:
@@ -193,6 +271,11 @@ class EngineProbes:
                 return WorkloadError(
                     f"`{self.address.name}` limits its requests (429), which would count as its speed",
                     hint="raise its limit, or calibrate with fewer in flight: --in-flight",
+                )
+            if error.kind in ("http 400", "http 413", "http 422"):
+                return WorkloadError(
+                    f"`{self.address.name}` refuses such requests: {error.message}",
+                    hint="lower --prompt or --tokens if they are too long, or choose another API with --api",
                 )
             if error.kind == "http 404":
                 return WorkloadError(
@@ -223,15 +306,21 @@ async def _request(client: OpenAIClient, number: int) -> _Timed:
     )
 
 
-def _middle_of(passes: Sequence[ProbedLoad]) -> ProbedLoad:
-    """One load in several passes: the median of each time."""
-    return replace(
-        passes[0],
-        requests=sum(probed.requests for probed in passes),
-        ttft_ms=median(probed.ttft_ms for probed in passes),
-        tpot_ms=median(probed.tpot_ms for probed in passes),
-        ms=median(probed.ms for probed in passes),
+def _merged(load: ProbeLoad, passes: Sequence[Sequence[_Timed]]) -> ProbedLoad:
+    """One load in several passes."""
+    counted = [request.tokens_in for seen in passes for request in seen if request.tokens_in]
+    ttft, tpot, whole = (
+        _time([[getattr(request, name) for request in seen] for seen in passes])
+        for name in ("ttft_ms", "tpot_ms", "ms")
     )
+    return ProbedLoad(load, round(fmean(counted)) if counted else load.prompt, sum(map(len, passes)), ttft, tpot, whole)
+
+
+def _time(passes: Sequence[Sequence[float]]) -> ProbedTime:
+    middles = [_middle(values) for values in passes]
+    pooled = sorted(value for values in passes for value in values)
+    spread = stdev(middles) / fmean(middles) if len(middles) > 1 else 0.0
+    return ProbedTime(median(middles), pooled[ceil(0.95 * len(pooled)) - 1], spread)
 
 
 def _middle(values: Sequence[float]) -> float:
@@ -243,3 +332,13 @@ def _middle(values: Sequence[float]) -> float:
 
 def _refused_key(name: str) -> WorkloadError:
     return WorkloadError(f"`{name}` refuses the key", hint="name the variable that holds it: --key-env OPENAI_API_KEY")
+
+
+def _slots(address: Address) -> int | None:
+    """Sequences that llama.cpp's server takes at once."""
+    try:
+        status, body = ask(address, "/props", within_s=2.0)
+        slots = json.loads(body).get("total_slots") if status == 200 else None
+    except (OSError, http.client.HTTPException, ValueError, AttributeError):
+        return None
+    return slots if isinstance(slots, int) and slots > 0 else None

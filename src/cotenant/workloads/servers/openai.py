@@ -325,6 +325,20 @@ def choose_model(address: Address, options: OpenAIOptions) -> str:
     return options.model or names[0]
 
 
+def longest_context(address: Address, headers: dict[str, str], model: str) -> int | None:
+    """Tokens of the longest request, where the server's list of models says so."""
+    try:
+        listed = ask_json(address, f"{root(address)}/v1/models", headers, what=WHAT)
+    except WorkloadError:
+        return None
+    models = listed.get("data") if isinstance(listed, Mapping) else None
+    for entry in models if isinstance(models, list) else ():
+        if isinstance(entry, Mapping) and entry.get("id") == model:
+            longest = entry.get("max_model_len")
+            return longest if isinstance(longest, int) and longest > 0 else None
+    return None
+
+
 def _names(listed: Any) -> list[str] | None:
     if not isinstance(listed, Mapping) or not isinstance(listed.get("data"), list):
         return None
