@@ -20,7 +20,7 @@ import yaml
 import cotenant
 from cotenant.api.compare import compare_plan
 from cotenant.errors import DeviceBusy
-from cotenant.planning.check_measured import measured_device
+from cotenant.planning.check import measured_device
 from cotenant.planning.inputs.studies import write_study
 from cotenant.tenancy.plan_document import PlanDocument
 

@@ -95,7 +95,9 @@ def test_a_gpu_without_mig_says_so():
 
 
 def test_more_replicas_than_devices_are_refused_with_their_number():
-    with pytest.raises(Impossible, match=r"a needs 6 replicas to serve 100/s .* more than fit on 2 devices"):
+    with pytest.raises(
+        Impossible, match=r"a needs 6 replicas to serve 100/s .* more than fit on 2 devices \(with one: "
+    ):
         planned([tenant("a", rate=100.0, limit=60.0)], [KIND], toy([Work(25.0)]))
 
 

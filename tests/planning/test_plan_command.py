@@ -14,7 +14,8 @@ from cotenant.planning.assignment import WaitingJob, plan, read_jobs
 from cotenant.planning.comparison import compare
 from cotenant.planning.gpu_fleet import GpuFleet
 from cotenant.planning.jobs import CLASSES
-from cotenant.reporting.terminal.plan import comparison_parts, plan_tables
+from cotenant.reporting.elements.terminal import terminal
+from cotenant.reporting.results.placed_jobs import job_elements, policy_elements
 
 HEADER = "exp,input_size,reps,uuid,cabinet,node,ts,perf,freq,memfreq,temp,pwr,dev_id"
 
@@ -60,7 +61,7 @@ def test_a_plan_from_simulated_profiles_says_so_everywhere():
     )
     found = plan(fleet, [WaitingJob("train", CLASSES[0], 1, 3600.0)])
     compared = compare(fleet, count=5, seeds=[1, 2], load=0.5)
-    texts = [shown(plan_tables(found)), shown(comparison_parts(compared))]
+    texts = [shown(terminal(job_elements(found))), shown(terminal(policy_elements(compared)))]
     assert found.simulated
     assert all(one.simulated for one in compared)
     assert all("SIMULATED" in text and "measured" not in text for text in texts)

@@ -2,6 +2,9 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -138,7 +141,7 @@ def test_checking_an_overcommitted_plan_reports_missed(tmp_path, capsys):
     path, out = written(tmp_path, SMALL), tmp_path / "plan.yaml"
     assert main(["plan", str(path), "--devices", DEVICES, "--out", str(out), "--time", "5s"]) == 0
     document = yaml.safe_load(out.read_text())
-    document["devices"][0]["tenants"]["embed"]["rate_rps"] = 2000.0
+    document["devices"][0]["tenants"]["embed"]["rate_rps"] = 20000.0
     out.write_text(yaml.safe_dump(document))
     capsys.readouterr()
     assert main(["plan", "--check", str(out)]) == 3
@@ -154,13 +157,13 @@ def test_an_objective_that_no_device_meets_is_one_sentence(tmp_path, capsys):
 
 def test_without_prices_as_few_devices_as_possible_are_used(tmp_path, capsys):
     path = written(tmp_path, SMALL)
-    for prices in ("", "prices: {l4: 0}\n"):
+    for prices in ("", "prices: {v100-sxm2-16gb: 0}\n"):
         path.write_text(SMALL + prices)
-        assert main(["plan", str(path), "--devices", "sim:l4*3"]) == 0
+        assert main(["plan", str(path), "--devices", "sim:v100-sxm2-16gb*3"]) == 0
         said = " ".join(capsys.readouterr().out.split())
-        assert said.startswith("1 x sim:l4: keeps every objective")
+        assert said.startswith("1 x sim:v100-sxm2-16gb: keeps every objective")
         assert "bound 1 device " in said
-        assert ("price of sim:l4: unknown, so devices are counted" in said) == (not prices)
+        assert ("price of sim:v100-sxm2-16gb: unknown, so devices are counted" in said) == (not prices)
 
 
 def test_unknown_prices_of_several_kinds_name_the_key_that_sets_them(tmp_path, capsys):
@@ -169,8 +172,8 @@ def test_unknown_prices_of_several_kinds_name_the_key_that_sets_them(tmp_path, c
     said = " ".join(capsys.readouterr().err.split())
     assert "the price of sim:v100-sxm2-16gb is unknown" in said
     assert "prices: {v100-sxm2-16gb: 1.20}" in said
-    assert main(["plan", str(path), "--devices", "sim:k80, sim:l4"]) == 1
-    assert "the prices of sim:k80 and sim:l4 are unknown" in " ".join(capsys.readouterr().err.split())
+    assert main(["plan", str(path), "--devices", "sim:k80, sim:v100-sxm2-16gb"]) == 1
+    assert "the prices of sim:k80 and sim:v100-sxm2-16gb are unknown" in " ".join(capsys.readouterr().err.split())
 
 
 def test_the_price_of_a_misspelt_device_is_refused(tmp_path, capsys):
@@ -195,7 +198,7 @@ def test_a_change_that_would_suffice_is_named_as_a_command(tmp_path, capsys):
     # Of encoders, those run by TensorRT have the narrowest validated range.
     big = "workload: bert-base, seq: 512, at_once: 8, rate: 400/s, software: tensorrt, slo: {p99: 15ms}"
     path = written(tmp_path, f"tenants: {{big: {{{big}}}}}")
-    assert main(["plan", str(path), "--devices", "sim:t4"]) == 3
+    assert main(["plan", str(path), "--devices", "sim:t4", "--time", "3min"]) == 3
     said = " ".join(capsys.readouterr().err.split())
     assert "big can't meet its objectives even alone on sim:t4: p99 of big" in said
     assert re.search(r"hint: big can be served .*: cotenant plan \S+ --devices 'sim:t4\S*'", said)
@@ -216,3 +219,32 @@ def test_the_table_of_a_plan_fits_eighty_columns_and_software_is_named_once():
         sum(max(len(row[place]) for row in [columns, *rows]) + COLUMN_GAP for place in range(len(columns))) - COLUMN_GAP
         <= 80
     )
+
+
+@pytest.mark.slow
+def test_an_interrupt_prints_the_best_plan(tmp_path):
+    workloads = ("distilbert", "bert-base", "resnet50", "vit-b-16", "mobilenet-v2")
+    lines = [
+        f"  t{number}: {{workload: {workloads[number % 5]}, rate: {3 + number}/s, at_once: 1..8, slo: {{p99: 150ms}}}}"
+        for number in range(40)
+    ]
+    path = written(tmp_path, "\n".join(["tenants:", *lines]))
+    command = [
+        sys.executable,
+        "-m",
+        "cotenant.cli.main",
+        "plan",
+        str(path),
+        "--devices",
+        "sim:t4*40",
+        "--time",
+        "10min",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert any("a first plan" in line for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=120)
+    assert "x sim:t4" in out
+    assert "interrupted" in out
+    assert process.returncode in {0, 3}

@@ -1,9 +1,15 @@
 """A useful "no": the single change of a tenants file or of the devices that admits a tenant, found by trying it."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.errors import CotenantError
+from cotenant.planning.mixes.kinds import PRICES
+from cotenant.planning.mixes.make import Ask, Impossible, make_plan
+from cotenant.planning.mixes.serving_plan import Refusal
+from cotenant.planning.solver.generation import Clock
 from cotenant.tenancy.device_names import DeviceName
 from cotenant.text import figure, milliseconds
 
@@ -11,6 +17,10 @@ if TYPE_CHECKING:
     from cotenant.tenancy.objective import Objective
     from cotenant.tenancy.tenant_entry import TenantEntry
 
+MOST_NAMED = 5
+"""Tenants that no device serves of which a change is looked for."""
+LOOKING, TRYING = 0.2, 0.1
+"""Parts of the time for all changes, at least, and for each try."""
 MOST_AT_ONCE = 32
 SOFTWARE = ("compile", "graphs", "onnxruntime", "tensorrt")
 GENERATING = ("vllm", "compile", "graphs")
@@ -35,10 +45,10 @@ class AdmissionChange:
     devices: str | None = None
     """For `--devices`, if they change."""
 
-    def command(self, source: str, devices: str) -> str:
+    def command(self, source: str, devices: str, options: str = "") -> str:
         """The command that plans with it."""
         settings = "".join(f" --set '{text}'" for text in self.overrides)
-        return f"cotenant plan {source} --devices '{self.devices or devices}'{settings}"
+        return f"cotenant plan {source} --devices '{self.devices or devices}'{settings}{options}"
 
 
 def admitting_change(
@@ -151,3 +161,99 @@ def _first(
         middle = (low + high) // 2
         low, high = (low, middle) if works(steps[middle]) else (middle, high)
     return steps[high]
+
+
+# --- plan again with each change
+
+
+@dataclass(frozen=True, slots=True)
+class Advisor:
+    """Plans again with single changes, to find those that admit tenants that were refused."""
+
+    tenants: Path
+    devices: str
+    entries: "Mapping[str, TenantEntry]"
+    """By name."""
+    overrides: tuple[str, ...]
+    ask: Ask
+    """As the plan was asked for."""
+    clock: Clock
+
+    def hint(self, names: Sequence[str], tried: set[str], end: float) -> str:
+        """A change for each tenant that no device serves, however it is shared: in a plan for all if possible."""
+        kinds = [f"sim:{kind}" for kind in sorted(PRICES, key=lambda name: PRICES[name].usd_per_h)]
+        others = [kind for kind in kinds if kind not in tried]
+        end, lines = self._until(end), []
+        for name in names[:MOST_NAMED]:
+            change, alone = None, len(self.entries) > 1
+            if alone and len(names) == 1:  # beside others that can't be served either, nothing can be tried
+                half = (self.clock() + end) / 2
+                change = self._change(name, half, other_kinds=others, room=True, left_out={*self.entries} - {name})
+                alone = change is None
+            change = change or self._change(name, end, other_kinds=others)
+            if change is not None:
+                how = f"by itself {change.sentence}" if alone else change.sentence
+                lines.append(f"{name} can be served {how}: {self._command(change)}")
+        return "; ".join(lines) or "relax the objective, shrink the model or the batch, or add a device"
+
+    def explained(self, refusals: Sequence[Refusal], end: float) -> tuple[Refusal, ...]:
+        """The refusals with the change that admits each, as far as time allows."""
+        end, changes = self._until(end), []
+        for refusal in refusals:
+            others = {other.tenant for other in refusals} - {refusal.tenant}
+            changes.append(self._change(refusal.tenant, end, room=True, left_out=others))
+        return tuple(
+            refusal if change is None else replace(refusal, change=change.sentence, command=self._command(change))
+            for refusal, change in zip(refusals, changes, strict=True)
+        )
+
+    def _until(self, end: float) -> float:
+        return max(end, self.clock() + LOOKING * self.ask.seconds)
+
+    def _change(
+        self,
+        name: str,
+        end: float,
+        *,
+        other_kinds: Sequence[str] = (),
+        room: bool = False,
+        left_out: Collection[str] = (),
+    ) -> AdmissionChange | None:
+        return admitting_change(
+            name,
+            self.entries[name],
+            self.devices,
+            lambda overrides, devices: self._admits(name, overrides, devices, alone=not room, left_out=left_out),
+            other_kinds=other_kinds,
+            room=room,
+            more=lambda: self.clock() < end,
+        )
+
+    def _command(self, change: AdmissionChange) -> str:
+        usual = Ask()
+        options = f" --minimise {self.ask.minimise}" if self.ask.minimise in {"energy", "latency"} else ""
+        options += f" --risk {self.ask.risk:g}" if self.ask.risk != usual.risk else ""
+        given = replace(change, overrides=(*self.overrides, *change.overrides))
+        return given.command(str(self.tenants), self.devices, options)
+
+    def _admits(
+        self, name: str, overrides: Sequence[str], devices: str, *, alone: bool, left_out: Collection[str]
+    ) -> bool:
+        """Whether a plan with these changes serves a tenant: by itself, or beside all others."""
+        from cotenant.planning.inputs.devices import devices_of
+        from cotenant.planning.inputs.predictors import PlanEvidence, predictors_for
+        from cotenant.planning.inputs.tenants import tenants_to_plan
+
+        try:
+            file = tenants_to_plan(self.tenants, (*self.overrides, *overrides))
+            entries = {name: file.tenants[name].model_copy(update={"near": (), "apart": ()})} if alone else file.tenants
+            there = devices_of(devices, file.prices, priced=False)
+            wanted, rough, closer = predictors_for(
+                entries, there, PlanEvidence(), risk=self.ask.risk, source=str(self.tenants), progress=lambda _: None
+            )
+            ask = replace(self.ask, minimise="devices", seconds=TRYING * self.ask.seconds, explained=False)
+            ask = replace(ask, complete=not left_out)
+            made = make_plan(wanted, there.kinds, rough, clock=self.clock, ask=ask, closer=closer)
+        except (Impossible, CotenantError):
+            return False
+        return {*made.left_out} <= {*left_out}

@@ -6,6 +6,7 @@ of the interval are simulated with the ends of the range of service times.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,10 @@ from cotenant.planning.predictors.engine import EnginePredictor
 from cotenant.planning.predictors.profiles import Simulation
 from cotenant.planning.solver.problem import Floats
 from cotenant.scheduling.simulation.lines import Replications
-from cotenant.tenancy.plan_document import REPLAN, PlanDevice, PlanSeat
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.plan_document import REPLAN, PlanDevice, PlanSeat, PromisedTime
+from cotenant.tenancy.sharing import Sharing
+from cotenant.tenancy.tenant_entry import TenantEntry
 
 if TYPE_CHECKING:
     from cotenant.tenancy.objective import Objective
@@ -41,20 +45,18 @@ def simulated_device(device: PlanDevice, seeds: Iterable[int], *, risk: float) -
     ends = [np.ones(low.shape[1]) for _ in range(3)]
     for place, seat in enumerate(device.tenants.values()):
         ends[0][place], ends[2][place] = _narrowed(seat, float(low[0, place]), float(high[0, place]))
-    found: list[list[Sequence[Times]]] = [[], [], []]
-    for seed in seeds:
-        predictor = EnginePredictor(simulation, rough, seed=seed)
-        for times, factors in zip(found, ends, strict=True):
-            times.append(predictor.request_times(mix, factors))
+    by_seed = [EnginePredictor(simulation, rough, seed=seed).request_times(mix, ends) for seed in seeds]
     rows = []
     for place, (name, seat) in enumerate(device.tenants.items()):
         if seat.rate_rps > 0:
-            seats = [[by_seat[place] for by_seat in times] for times in found]
+            seats = [[times[end][place] for times in by_seed] for end in range(3)]
             rows += [_judged(device, name, seat, objective, seats) for objective in seat.objectives]
     return rows
 
 
-def _judged(device: PlanDevice, name: str, seat: PlanSeat, objective: "Objective", ends: list[list[Times]]) -> Attained:
+def _judged(
+    device: PlanDevice, name: str, seat: PlanSeat, objective: "Objective", ends: Sequence[Sequence[Times]]
+) -> Attained:
     """The share of the requests within a limit, over all replications of all seeds."""
     replications = [[times for seed in end for times in seed[objective.metric].latencies_s] for end in ends]
     limit_s = objective.limit_ms / 1e3
@@ -96,34 +98,140 @@ def _narrowed(seat: PlanSeat, low: float, high: float) -> tuple[float, float]:
     return max(low, least), min(high, most)
 
 
+def service_range(device: str, name: str, seat: PlanSeat, *, risk: float) -> tuple[float, float]:
+    """How much less and more time than predicted a request of a tenant may take alone on a simulated GPU."""
+    simulation, mix = device_simulation(PlanDevice(name=device, tenants={name: seat}), risk)
+    low, high = ClosedForm(simulation).errors.factors(mix, closed=False)
+    return _narrowed(seat, float(low[0, 0]), float(high[0, 0]))
+
+
 def device_simulation(device: PlanDevice, risk: float) -> tuple[Simulation, Mixes]:
     """The device of a plan, and its tenants as a mix."""
-    from cotenant.devices.simulated.simulated_gpu import open_simulated
-    from cotenant.planning.mixes.tenants import planned
-
-    entries = {name: seat.entry for name, seat in device.tenants.items()}
-    gpu = open_simulated(device.kind)
-    simulation = Simulation(planned(entries), entries, {device.kind: gpu}, risk=risk)
-    sizes = list(gpu.gpu.mig.profiles) if gpu.gpu.mig is not None else []
     seats = list(device.tenants.values())
+    simulation = _simulation(device.kind, {name: seat.entry for name, seat in device.tenants.items()}, risk)
+    sizes = _sizes(simulation, device.kind)
     for name, seat in device.tenants.items():
         if isinstance(seat.share, str) and seat.share not in sizes:
             there = f"has the profiles {', '.join(sizes)}" if sizes else "has no MIG"
             raise StudyError(
                 f"{device.name}: {name} has the share {seat.share}, and {device.kind} {there}", hint=REPLAN
             )
-    shares = [
-        np.nan if seat.share is None else float(sizes.index(seat.share)) if isinstance(seat.share, str) else seat.share
-        for seat in seats
-    ]
-    everyone: Floats = np.array([[seat.rate_rps for seat in seats]])
     mix = Mixes(
         device.kind,
         device.sharing,
         np.arange(len(seats), dtype=np.int64)[None, :],
-        everyone,
+        np.array([[seat.rate_rps for seat in seats]]),
         np.array([[seat.at_once for seat in seats]], np.int64),
-        np.array([shares]),
+        _numbers([seat.share for seat in seats], sizes),
         device.clock_mhz,
     )
     return simulation, mix
+
+
+def _simulation(kind: str, entries: Mapping[str, TenantEntry], risk: float) -> Simulation:
+    from cotenant.devices.simulated.simulated_gpu import open_simulated
+    from cotenant.planning.mixes.tenants import planned
+
+    return Simulation(planned(entries), entries, {kind: open_simulated(kind)}, risk=risk)
+
+
+def _sizes(simulation: Simulation, kind: str) -> list[str]:
+    mig = simulation.gpus[kind].gpu.mig
+    return list(mig.profiles) if mig is not None else []
+
+
+def _numbers(shares: Sequence[float | str | None], sizes: Sequence[str]) -> Floats:
+    """Shares as a mix has them: percentages, and numbers of MIG profiles."""
+    numbers = [sizes.index(share) if isinstance(share, str) else np.nan if share is None else share for share in shares]
+    return np.array([numbers], np.float64)
+
+
+# --- the same for `predict`
+
+RISK = 0.1
+"""A plan's, if it is not given another: 80 % of service times are within their range."""
+FOR_MIXES = ("processes", "mps", "mig")
+"""Ways to share whose parts are those of a plan."""
+
+
+class MixQueues:
+    """Requests of mixes that are not planned: how they wait and how long they take, as a plan would have it."""
+
+    def __init__(
+        self,
+        device: str,
+        entries: Mapping[str, TenantEntry],
+        loads: Mapping[str, Load],
+        ways: Mapping[str, Sharing],
+    ) -> None:
+        """Of a file.
+
+        Args:
+            device: A simulated GPU.
+            entries: Its tenants.
+            loads: Arrivals at known rates; the others are always busy.
+            ways: Ways to share, as written in a prediction.
+        """
+        self._device, self._ways = device, ways
+        self._seats = {name: _asking(entry, loads.get(name)) for name, entry in entries.items()}
+        self._names = list(entries)
+
+    @cached_property
+    def _predictor(self) -> EnginePredictor:
+        simulation = _simulation(self._device, {name: seat.entry for name, seat in self._seats.items()}, RISK)
+        return EnginePredictor(simulation, ClosedForm(simulation))
+
+    def slowdowns(self, group: tuple[str, ...], way: str, *, exact: bool) -> list[float] | None:
+        """By the event simulation or in closed form; None if it isn't that of a plan."""
+        mix = self._mix(group, way)
+        if mix is None:
+            return None
+        predicted = self._predictor(mix) if exact else self._predictor.rough(mix)
+        return [float(slowdown) for slowdown in predicted.slowdown.estimate[0]]
+
+    def times(
+        self, group: tuple[str, ...], way: str, factors: Sequence[Sequence[float]] | None, *, exact: bool
+    ) -> Sequence[Sequence[Times]] | None:
+        """Times of requests at the lower end, the estimate and the upper end of service times, by tenant.
+
+        Args:
+            group: The mix.
+            way: How they share.
+            factors: By end and tenant: service times over predicted ones; None: the validated range.
+            exact: By the event simulation instead of the closed form.
+        """
+        mix = self._mix(group, way)
+        if mix is None:
+            return None
+        low, high = self._predictor.rough.errors.factors(mix, closed=not exact)
+        ends = [low[0], np.ones(len(group)), high[0]] if factors is None else [np.array(end) for end in factors]
+        return self._predictor.request_times(mix, ends, closed=not exact)
+
+    def _mix(self, group: tuple[str, ...], way: str) -> Mixes | None:
+        """None where a plan would not share so."""
+        sharing = self._ways[way].among(len(group))
+        shares: Sequence[float | str | None] = sharing.shares or [None] * len(group)
+        if sharing.mode not in FOR_MIXES or len(shares) != len(group) or (sharing.mode == "mig" and None in shares):
+            return None
+        seats = [self._seats[name] for name in group]
+        return Mixes(
+            self._device,
+            sharing.mode,
+            np.array([[self._names.index(name) for name in group]]),
+            np.array([[seat.rate_rps for seat in seats]]),
+            np.array([[seat.at_once for seat in seats]], np.int64),
+            _numbers(shares, _sizes(self._predictor.simulation, self._device)),
+            None,
+        )
+
+
+def _asking(entry: TenantEntry, load: Load | None) -> PlanSeat:
+    return PlanSeat(
+        rate_rps=0.0 if load is None else load.rate_rps or 0.0,
+        at_once=entry.most_at_once,
+        runs=entry,
+        cv=1.0 if load is None else load.cv,
+        software=entry.software[0] if entry.software else "eager",
+        priority=entry.priority,
+        expected={objective.label: PromisedTime(limit_ms=objective.limit_ms) for objective in entry.slo},
+    )

@@ -125,6 +125,14 @@ def test_an_objective_below_the_floor_names_tenant_floor_and_device():
         plan([tenant("a", 1, 5)], [Work(10)])
 
 
+def test_too_few_replicas_are_refused_by_objective_and_amount():
+    with pytest.raises(
+        CotenantError,
+        match=r"a can't serve 90/s with 1 replica on big: p99 of a up to 1,100 ms > 100 ms \(estimate 100",
+    ):
+        plan([tenant("a", 90, 100, replicas=1)], [Work(10)])
+
+
 def test_a_larger_batch_is_taken_where_it_saves_a_device():
     one = plan([tenant("a", 120, 400)], [Work(10)])
     batched = plan([tenant("a", 120, 400, batches=(1, 2, 4, 8))], [Work(10)])
@@ -173,6 +181,145 @@ def test_the_plan_avoids_mixes_the_second_predictor_refuses():
     rough, closer = toy([Work(10)] * 2), toy([Work(10, press=9.0)] * 2)
     made = make_plan(tenants, [BIG], rough, closer=closer, clock=clock(), ask=Ask(seconds=5))
     assert sorted(on(made)) == [["a"], ["b"]]
+
+
+def test_a_job_shows_when_it_ends():
+    from cotenant.reporting.results.planned import seat_table
+
+    job = ServingTenant("train", 0.0, job=BatchJob(gpus=1, seconds=3600, stretch=4.0))
+    made = plan([tenant("a", 5, 200), job], [Work(5), Work(1)])
+    (device,) = [device for device in made.devices if any(seat.tenant == "train" for seat in device.tenants)]
+    (row,) = [row for row in seat_table(device).rows if row[0] == "train"]
+    assert "ends after" in row
+    assert "4.00 h" in row
+    seat = next(seat for seat in device.tenants if seat.tenant == "train")
+    assert seat.due_s == 4 * 3600
+    assert seat.ends_s == pytest.approx([3600 * end for end in seat.slowdown])
+
+
+def out_of_time(tenants, kind):
+    """A plan for which time is up as soon as the second predictor has been asked once; and what was said."""
+    refusing, now, said = toy([Work(10, press=9.0)] * len(tenants)), [0.0], []
+
+    def closer(mixes):
+        now[0] = 10.0
+        return refusing(mixes)
+
+    rough = toy([Work(10)] * len(tenants))
+    made = make_plan(
+        tenants, [kind], rough, closer=closer, clock=lambda: now[0], ask=Ask(seconds=5), progress=said.append
+    )
+    return made, said
+
+
+def test_nobody_is_left_out_of_a_full_device_before_the_second_predictor_was_asked():
+    """The first predictor's range is so wide that two of three are left out; the second knows that all fit."""
+    tenants = [tenant(name, 20, 40) for name in "abc"]
+    rough, closer = toy([Work(10)] * 3, margin=0.6), toy([Work(10)] * 3, margin=0.05)
+    one = replace(BIG, available=1)
+    refused = make_plan(tenants, [one], rough, clock=clock(), ask=Ask(seconds=5))
+    assert refused.left_out, "else this test says nothing"
+    made = make_plan(tenants, [one], rough, closer=closer, clock=clock(), ask=Ask(seconds=5))
+    assert on(made) == [["a", "b", "c"]]
+    assert made.keeps_all
+
+
+def test_a_mix_that_is_refused_when_time_is_up_is_taken_apart():
+    made, said = out_of_time([tenant(name, 20, 100) for name in "abc"], BIG)
+    assert sorted(on(made)) == [["a"], ["b"], ["c"]]
+    assert made.keeps_all
+    assert said == ["a first plan: 1 device, $2.00/h"]
+
+
+def test_without_devices_for_what_is_refused_it_is_left_out():
+    made, _ = out_of_time([tenant("a", 20, 100), tenant("b", 20, 100)], replace(BIG, available=1))
+    assert len(made.left_out) == 1
+    assert not made.keeps_all
+
+
+@pytest.mark.parametrize("after", [40, 60, 90])
+def test_an_interrupt_returns_the_best_plan_so_far(after):
+    random = np.random.default_rng(5)
+    works = [Work(float(random.uniform(2, 15)), gib=15) for _ in range(14)]
+    predict, calls = toy(works), itertools.count()
+
+    def interrupted(mixes):
+        if next(calls) == after:
+            raise KeyboardInterrupt
+        return predict(mixes)
+
+    tenants = [tenant(f"t{n}", 8.0, 300.0) for n in range(14)]
+    made = make_plan(tenants, [BIG], interrupted, clock=clock(), ask=Ask(seconds=5))
+    assert made.keeps_all
+    assert made.proof == "none: interrupted"
+    assert next(calls) < after + 30
+
+
+def test_no_phase_goes_on_when_time_is_up():
+    random = np.random.default_rng(5)
+    works = [Work(float(random.uniform(2, 15)), gib=15) for _ in range(30)]
+    tenants = [tenant(f"t{n}", 8.0, 300.0) for n in range(30)]
+    predict, now = toy(works), [0.0]
+
+    def slow(mixes):
+        now[0] += 0.1 + 0.001 * len(mixes.tenants)
+        return predict(mixes)
+
+    kind = replace(BIG, ways=("processes", "mps", "mig"), mig=A100, available=30)
+    made = make_plan(tenants, [kind], slow, closer=slow, clock=lambda: now[0], ask=Ask(seconds=20))
+    assert made.keeps_all
+    assert now[0] < 24
+
+
+def test_a_tight_mix_gets_the_way_to_share_with_more_headroom():
+    def predictor(press):
+        slow, fast = toy([Work(10, press=press)] * 2), toy([Work(10, press=0.0)] * 2)
+        return lambda mixes: (slow if mixes.sharing == "processes" else fast)(mixes)
+
+    tenants = [tenant("a", 20, 30), tenant("b", 20, 30)]
+    made = make_plan(tenants, [BIG], predictor(0.0), closer=predictor(1.5), clock=clock(), ask=Ask(seconds=5))
+    (device,) = made.devices
+    assert device.sharing == "mps"
+
+
+def test_a_group_is_judged_as_the_plan_lays_it_out_even_where_the_order_of_seats_matters():
+    works = [Work(10.0, press=0.1 * number) for number in range(4)]
+    predict = toy(works)
+
+    def uneven(mixes):
+        found = predict(mixes)
+        factor = (1 + 0.5 * np.arange(mixes.tenants.shape[1]))[None, :, None]
+        ends = (found.latency_ms.lower, found.latency_ms.estimate, found.latency_ms.upper)
+        return replace(found, latency_ms=type(found.latency_ms)(*(end * factor for end in ends)))
+
+    random = np.random.default_rng(2)
+    for limit in np.linspace(20, 80, 13):
+        tenants = [tenant(f"t{n}", float(random.uniform(5, 20)), float(limit)) for n in range(4)]
+        made = make_plan(tenants, [BIG], uneven, clock=clock(), ask=Ask(seconds=5))
+        assert all(kept.headroom >= 0 for device in made.devices for seat in device.tenants for kept in seat.kept)
+
+
+def test_a_tenant_of_which_nothing_can_be_predicted_is_refused():
+    def unknown(mixes):
+        found = toy([Work(10)])(mixes)
+        never = np.full_like(found.latency_ms.upper, np.inf)
+        return replace(found, latency_ms=type(found.latency_ms)(never, never, never), busy=np.full(len(never), np.nan))
+
+    with pytest.raises(CotenantError, match="can't keep up"):
+        make_plan([tenant("a", 20, 100)], [BIG], unknown, clock=clock(), ask=Ask(seconds=5))
+
+
+def test_headroom_is_worth_the_last_percent_of_a_device():
+    def roomy(mixes):
+        found = toy([Work(10)])(mixes)
+        size = mixes.batch[:, 0]
+        factor = np.select([size == 1, size == 2, size == 4], [3.0, 1.0, 0.5])[:, None, None]
+        latency = type(found.latency_ms)(*(factor * 20.0 for _ in range(3)))
+        busy = np.select([size == 1, size == 2, size == 4], [0.30, 0.31, 0.36])
+        return replace(found, latency_ms=latency, busy=busy)
+
+    made = make_plan([tenant("a", 20, 100, batches=(1, 2, 4))], [BIG], roomy, clock=clock(), ask=Ask(seconds=5))
+    assert made.devices[0].tenants[0].at_once == 2
 
 
 def test_mig_gives_every_tenant_an_instance_and_splits_a_rate_over_several():
@@ -257,3 +404,39 @@ def test_where_not_all_fit_some_tenants_are_served_whole_rather_than_replicas_of
     assert made.left_out == ("wide",)
     assert on(made) == [["a", "b"]]
     assert "has room for 2 of 3 tenants" in answer_of(made)
+
+
+def test_a_tenant_whose_replicas_take_every_device_gives_way_to_several_others_and_the_reason_counts_them():
+    """`wide` has the objective that only one device each of three can keep; the others fit on one."""
+    wanted = [tenant("wide", 210, 30), tenant("a", 20, 100), tenant("b", 20, 100)]
+    works, said = [Work(10, press=9.0), Work(10), Work(10)], []
+    made = make_plan(
+        wanted, [replace(BIG, available=4)], toy(works), clock=clock(), ask=Ask(seconds=5), progress=said.append
+    )
+    assert made.left_out == ("wide",)
+    assert on(made) == [["a", "b"]]
+    (refusal,) = made.refusals
+    assert refusal.reason.startswith("needs 4 replicas for 210/s, with 3 devices free; a replica beside a + b on big")
+    assert said[0].endswith("2 tenants left out"), "tenants, not replicas"
+
+
+def test_taking_a_refused_mix_apart_asks_less_once_time_is_up():
+    tenants = [tenant(f"t{number}", 4, 100) for number in range(12)]
+    asked = []
+    for hurry in (False, True):
+        now, calls = [0.0], []
+        refusing = toy([Work(10, press=9.0)] * 12)
+
+        def closer(mixes, now=now, calls=calls, refusing=refusing, hurry=hurry):
+            now[0] = 10.0 if hurry else 0.0
+            calls.append(len(mixes.tenants))
+            return refusing(mixes)
+
+        rough = toy([Work(10)] * 12)
+        ask = Ask(seconds=5, explained=False)
+        made = make_plan(
+            tenants, [replace(BIG, available=12)], rough, closer=closer, clock=lambda now=now: now[0], ask=ask
+        )
+        assert made.keeps_all
+        asked.append(len(calls))
+    assert asked[1] < asked[0] / 2

@@ -7,6 +7,7 @@ from cotenant.devices.simulated.simulated_gpu import open_simulated
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.mixes.tenants import planned
 from cotenant.planning.predictors.closed_form import ClosedForm
+from cotenant.planning.predictors.engine import EnginePredictor
 from cotenant.planning.predictors.profiles import Simulation
 from cotenant.tenancy.tenant_entry import TenantEntry
 
@@ -53,3 +54,21 @@ def test_taking_turns_with_a_busy_neighbour_costs_no_more_than_its_turns(predict
     found = predicted(predictor, (0, 10.0, 64), (1, 20.0, 1))
     assert 1.3 < found.slowdown.estimate[0, 1] < 2.3
     assert np.isfinite(found.latency_ms.estimate).all()
+
+
+@pytest.fixture(scope="module")
+def eager():
+    entry = {"workload": "llama-3.2-1b", "mode": "generate", "seq": 128, "tokens": 16, "rate": "1/s",
+             "slo": {"ttft p95": "500ms", "tpot p95": "100ms"}}  # fmt: skip
+    read = {"chat": TenantEntry.model_validate(entry)}
+    return ClosedForm(Simulation(planned(read), read, {GPU: open_simulated(GPU)}, risk=0.1))
+
+
+@pytest.mark.parametrize(("rate", "slots"), [(1.0, 1), (2.0, 1), (6.0, 2)])
+def test_sequences_of_one_length_wait_as_long_as_a_simulation_of_their_slots_has_them(eager, rate, slots):
+    seat = (0, rate, slots)
+    rough, close = (
+        predicted(law, seat).latency_ms.estimate[0, 0] for law in (eager, EnginePredictor(eager.simulation, eager))
+    )
+    assert close[1] == pytest.approx(rough[1], rel=0.1)
+    assert close[0] == pytest.approx(rough[0], rel=0.35)

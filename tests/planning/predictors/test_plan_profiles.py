@@ -1,8 +1,14 @@
 """Times alone that a plan for a simulated GPU stands on."""
 
+import numpy as np
+import pytest
+
 from cotenant.devices.simulated.simulated_gpu import open_simulated
 from cotenant.planning.check_simulated import simulated_device
+from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.mixes.tenants import planned
+from cotenant.planning.predictors.closed_form import ClosedForm
+from cotenant.planning.predictors.engine import EnginePredictor
 from cotenant.planning.predictors.profiles import Simulation
 from cotenant.tenancy.plan_document import PlanDevice
 from cotenant.tenancy.tenant_entry import TenantEntry
@@ -31,3 +37,31 @@ def test_a_check_simulates_the_planned_software():
     ]
     (eager,), (compiled,) = (simulated_device(device, [1], risk=0.1) for device in devices)
     assert compiled.tail_ms < 0.8 * eager.tail_ms
+
+
+@pytest.mark.parametrize("sharing", ["processes", "mps"])
+@pytest.mark.parametrize("at_once", [1, 8])
+def test_no_latency_falls_when_a_rate_rises(sharing, at_once):
+    entries = {
+        name: TenantEntry.model_validate({"workload": name, "rate": "1/s", "slo": {"p99": "1s"}})
+        for name in ("bert-base", "resnet50")
+    }
+    simulation = Simulation(planned(entries), entries, {GPU: open_simulated(GPU)}, risk=0.1)
+    rough = ClosedForm(simulation)
+    rates = np.geomspace(5, 25 * 4 * at_once**0.5, 8)
+    rows = [np.tile(row, (rates.size, 1)) for row in ([0, 1], [at_once, at_once], [np.nan, np.nan])]
+    mixes = Mixes(GPU, sharing, rows[0], np.stack([rates, np.full(rates.size, 40.0)], axis=1), rows[1], rows[2])
+    for predictor in (rough, EnginePredictor(simulation, rough)):
+        latency = predictor(mixes).latency_ms
+        for end in (latency.lower, latency.estimate, latency.upper):
+            rising = end[:, 0, 0]
+            assert (rising[1:] >= 0.995 * rising[:-1]).all()
+
+
+def test_tenants_that_run_the_same_in_an_engine_share_its_simulation():
+    chat = {"workload": "llama-3.2-1b", "software": "vllm", "tokens": 16, "slo": {"ttft p95": "1s"}}
+    entries = {name: TenantEntry.model_validate({**chat, "rate": f"{rate}/s"}) for name, rate in (("a", 1), ("b", 2))}
+    simulation = Simulation(planned(entries), entries, {GPU: open_simulated(GPU)}, risk=0.1)
+    numbers = {simulation.profile(GPU, tenant, 64, "", float("nan")).engine for tenant in (0, 1)}
+    assert numbers == {0}
+    assert len(simulation.engines) == 1

@@ -85,7 +85,9 @@ def predictors_for(
     for kind, target in there.places.items():
         mine = [run for run in runs if same_kind(_opened(run), target)]
         # Runs of another device are an error only if no other device can use them.
-        measured, sentence = measured_on(target, entries, mine if there.gpus else runs, risk=risk, source=source)
+        measured, sentence = measured_on(
+            target, entries, mine if there.gpus else runs, risk=risk, source=source, watched=_watched(known, target)
+        )
         progress(sentence)
         if known.costs_s and all(same_kind(_opened(run), target) for run in known.served):
             measured, sentence = measured.at_costs(known.costs_s)
@@ -111,6 +113,16 @@ def predictors_for(
     return tenants, ByKind(rough), ByKind(closer)
 
 
+def _watched(known: PlanEvidence, target: "TargetDevice") -> list[Path]:
+    """Runs of watched servers on this kind of device."""
+    from cotenant.store.learnt import same_kind
+    from cotenant.store.reading import WATCHED
+
+    folders = {run: _opened(run) for run in known.served}
+    return [run for run, folder in folders.items()
+            if folder.manifest.get("study_name") == WATCHED and same_kind(folder, target)]  # fmt: skip
+
+
 def _opened(run: Path) -> "RunFolder":
     from cotenant.store import baselines
     from cotenant.store.folder import RunFolder
@@ -134,8 +146,9 @@ def _evidence(run: Path) -> "RunEvidence":
 
 
 def measured_on(
-    target: "TargetDevice", tenants: "Mapping[str, TenantEntry]", runs: Sequence[Path], *, risk: float, source: str
-) -> tuple[Measured, str]:
+    target: "TargetDevice", tenants: "Mapping[str, TenantEntry]", runs: Sequence[Path], *, risk: float, source: str,
+    watched: Sequence[Path] = (),
+) -> tuple[Measured, str]:  # fmt: skip
     """A predictor for a real device, and its evidence in a sentence.
 
     Args:
@@ -144,17 +157,23 @@ def measured_on(
         runs: Run folders on this kind of device.
         risk: How often an upper end may be exceeded.
         source: The tenants file's name, for the command that measures what is missing.
+        watched: Runs of watched servers there, which serve for tenants that no run measured.
 
     Raises:
         PredictionError: A tenant was not measured alone; or a run is from another device.
     """
-    from cotenant.store.learnt import learnt
-    from cotenant.study.prediction_inputs import identity_of, on_cpu, solo_of
+    from cotenant.store.learnt import learnt, watched_services
+    from cotenant.study.prediction_inputs import identity_of, on_cpu, solo_of, with_tables
     from cotenant.tenancy.identity import not_used
 
-    measurements = learnt(runs, target)
+    measurements = learnt([*runs, *watched], target)
+    identities = {name: replace(identity_of(entry, target), batch=entry.batch) for name, entry in tenants.items()}
+    measurements = replace(measurements, found=with_tables(measurements, identities)[0])
     known = measurements.found.solos
     services, paused = _services(runs)
+    if watched:
+        services = {**{(identities[name], name): times for name, times in watched_services(watched).items()
+                       if name in identities}, **services}  # fmt: skip
     matched: dict[tuple[int, int], SoloTenant] = {}
     reasons = []
     for number, (name, entry) in enumerate(tenants.items()):
@@ -195,6 +214,8 @@ def measured_on(
     }
     mixes = sum(all(member in keys for member in mix.members) for mix in measurements.found.mixes)
     unspaced = "" if paused else "; not after pauses, where requests may take longer"
+    if watched:
+        unspaced += "; times of watched servers include waiting for requests of their own"
     return Measured(
         planned(tenants), solos, laws, risk=risk
     ), f"measured on {target.name}: {len(solos)} alone, {mixes} mixes{unspaced}"

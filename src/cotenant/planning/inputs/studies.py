@@ -1,6 +1,7 @@
 """Studies around a plan: the measurements needed to plan for a real device, and the measurement of a plan."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from cotenant.tenancy.sharing import sharing_written
 from cotenant.workloads.protocol import in_steps
 
 if TYPE_CHECKING:
+    from cotenant.planning.mixes.serving_plan import Measurement, SeatedTenant, ServingPlan
     from cotenant.tenancy.tenant_entry import TenantEntry
 
 
@@ -73,6 +75,48 @@ def write_study(tenants: AnyPath, devices: str | None, out: AnyPath) -> tuple[Pa
         + write({"about": about, "device": kind.member(0), "tenants": spaced, "mixes": ["solo"], "budget": "2min"}),
     )
     return out, beside
+
+
+def measuring(
+    plan: "ServingPlan", measurement: "Measurement", entries: "Mapping[str, TenantEntry]", tenants: Path
+) -> "Measurement":
+    """A measurement with the command that makes it: at the plan's rates, against its objectives.
+
+    Args:
+        plan: The plan.
+        measurement: What to measure.
+        entries: The tenants by name.
+        tenants: Their file.
+    """
+    way = measurement.sharing.partition(" ")[0]
+    mixes = f"mixes=[{{groups: {{next: [{', '.join(measurement.tenants)}]}}}}]"
+    settings = [mixes, f"sharing=[{way}]"] if len(measurement.tenants) > 1 else [f"mixes=[[{measurement.tenants[0]}]]"]
+    seats = {seat.tenant: seat for device in plan.devices for seat in device.tenants}
+    for name in dict.fromkeys(measurement.tenants):
+        settings += _as_planned(name, entries[name], seats[name]) if name in seats else []
+    device, would = measurement.kind, measurement.would
+    if DeviceName(device).simulated:
+        device = "cuda:0"
+        would += f" (only a real {DeviceName(measurement.kind).model} can tell)"
+    written = "".join(f" --set '{text}'" for text in settings)
+    return replace(measurement, would=would, command=f"cotenant run {tenants} --device {device}{written}")
+
+
+def _as_planned(name: str, entry: "TenantEntry", seat: "SeatedTenant") -> list[str]:
+    """Overrides under which a study runs a tenant as its plan assumes: what runs together is a single request there."""
+    key, together = f"tenants.{name}", seat.together or seat.at_once
+    if in_steps(entry.spec()):
+        return [f"{key}.at_once={seat.at_once}"]
+    settings = [f"{key}.at_once=null"] if entry.at_once else []
+    if together == 1 or not seat.rate_rps:
+        return settings
+    burst, often = seat.cv / together**0.5, f"{seat.rate_rps / together:.4g}"
+    return [
+        *settings,
+        f"{key}.batch={together * entry.batch}",
+        f"{key}.rate=null",
+        f"{key}.load=gamma({often}, {burst:.3g})",
+    ]
 
 
 def _spaced(tenants: "Mapping[str, TenantEntry]") -> dict[str, Any]:

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cotenant.errors import CotenantError, StudyError
-from cotenant.text import amount, figure
+from cotenant.text import amount, figure, listed
 
 if TYPE_CHECKING:
     from cotenant.planning.exports.model import Model
     from cotenant.planning.mixes.tenants import ServingTenant
+    from cotenant.store.watched import Traffic
     from cotenant.study.model import Study
     from cotenant.tenancy.load import Load
     from cotenant.tenancy.tenant_entry import TenantEntry
@@ -125,8 +126,10 @@ def as_served(file: "Study", runs: Sequence[Path]) -> ServedTraffic:
             continue
         came = served[tenant.name]
         load = Load(kind="gamma", rate_rps=came.rate_rps, cv=min(max(came.cv, 0.1), MOST_BURSTY))
-        entries[tenant.name] = file.tenants[tenant.name].model_copy(update={"load": load})
-        changes.append(f"{tenant.name} {_shown(load)} instead of {_shown(tenant)}")
+        lengths = _lengths(file.tenants[tenant.name], came)
+        entries[tenant.name] = file.tenants[tenant.name].model_copy(update={"load": load, **lengths})
+        sizes = "".join(f", {word} {value}" for word, value in lengths.items())
+        changes.append(f"{tenant.name} {_shown(load)} instead of {_shown(tenant)}{sizes}")
         if came.cost_s and came.served >= FEWEST:
             costs[tenant.name] = came.cost_s
     if not changes:
@@ -134,7 +137,34 @@ def as_served(file: "Study", runs: Sequence[Path]) -> ServedTraffic:
             f"{', '.join(map(str, runs))}: no tenant of the plan had {amount(FEWEST, 'request')} there",
             hint=f"tenants are matched by name; the plan's are {', '.join(file.tenants)}",
         )
-    return ServedTraffic(file.model_copy(update={"tenants": entries}), costs, f"rates as served: {', '.join(changes)}")
+    sentence = "; ".join([f"rates as served: {', '.join(changes)}", *_tails(file, served)])
+    return ServedTraffic(file.model_copy(update={"tenants": entries}), costs, sentence)
+
+
+def _lengths(entry: "TenantEntry", came: "Traffic") -> dict[str, int]:
+    """The mean prompt and answer of a tenant that generates, where the server counts tokens."""
+    if entry.mode != "generate":
+        return {}
+    lengths = {"seq": came.tokens_in, "tokens": came.tokens_out}
+    return {word: max(1, round(value)) for word, value in lengths.items() if value}
+
+
+def _tails(file: "Study", served: "Mapping[str, Traffic]") -> list[str]:
+    """How watched servers stand against the objectives of the file, as they run today."""
+    kept: list[str] = []
+    missed: list[str] = []
+    for name, entry in file.tenants.items():
+        for objective in entry.slo or () if name in served else ():
+            value = served[name].quantiles_ms.get(objective.label) if objective.metric == "latency" else None
+            if value is not None:
+                side = kept if value <= objective.limit_ms else missed
+                side.append(f"{name} {objective.label} {figure(value)} of {figure(objective.limit_ms)} ms")
+    if missed:
+        return [f"as they run today, {listed(missed)} misses its objective"]
+    if not kept:
+        return []
+    seen = f"as they run today, every objective that can be seen is kept ({listed(kept)})"
+    return [f"{seen}: leave it, unless the plan costs less"]
 
 
 def _shown(load: "Load | ServingTenant") -> str:

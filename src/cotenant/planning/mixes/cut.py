@@ -1,6 +1,6 @@
 """Plans in which every tenant has its own MIG instances, as many as its rate needs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,8 @@ from cotenant.planning.solver.problem import Floats, PlacedGroup, cost_of
 STEPS = 24
 """Number of rates tried per instance, down from the tenant's own."""
 LEAST = 1 / 64
+COVER_S = 4.0
+"""Time limit of the choice of layouts."""
 
 
 def plan_of_instances(
@@ -25,9 +27,9 @@ def plan_of_instances(
     *,
     minimise: Minimise,
     below: float,
-    seconds: float,
+    more: Callable[[], bool],
 ) -> tuple[MixJudge, Solved] | None:
-    """A plan of MIG instances that costs less than ``below``; None if there is none or a constraint forbids it."""
+    """A plan of MIG instances that costs less than ``below``; None if there is none, it is forbidden, or time is up."""
     cut = [kind for kind in kinds if kind.mig is not None and "mig" in kind.ways]
     if not cut or any(tenant.job or tenant.near or tenant.apart or tenant.replicas for tenant in tenants):
         return None
@@ -35,9 +37,11 @@ def plan_of_instances(
         return None
     rates = np.array([tenant.rate_rps for tenant in tenants])
     price = {kind.name: kind.price_per_h if minimise == "cost" else 1.0 for kind in cut}
-    offers = [CutGpu(kind.mig, price[kind.name], kind.available, _offers(tenants, kind, predictor)) for kind in cut
-              if kind.mig is not None]  # fmt: skip
-    covered = cover(offers, rates, seconds=seconds)
+    offers = [CutGpu(kind.mig, price[kind.name], kind.available, _offers(tenants, kind, predictor, more))
+              for kind in cut if kind.mig is not None]  # fmt: skip
+    if not more():
+        return None
+    covered = cover(offers, rates, seconds=COVER_S)
     if covered is None or covered.cost >= below - 1e-9:
         return None
     served = {
@@ -80,7 +84,9 @@ def _profile(kind: DeviceKind, name: str) -> int:
     return next(number for number, profile in enumerate(kind.mig.profiles) if profile.name == name)
 
 
-def _offers(tenants: Sequence[ServingTenant], kind: DeviceKind, predictor: MixPredictor) -> Floats:
+def _offers(
+    tenants: Sequence[ServingTenant], kind: DeviceKind, predictor: MixPredictor, more: Callable[[], bool]
+) -> Floats:
     """Tenants x profiles: the highest rate at which an instance meets the tenant's objectives; 0 if none."""
     assert kind.mig is not None
     parts = np.geomspace(1.0, LEAST, STEPS)
@@ -89,6 +95,8 @@ def _offers(tenants: Sequence[ServingTenant], kind: DeviceKind, predictor: MixPr
     best = np.zeros((len(tenants), len(kind.mig.profiles)))
     for number in range(len(kind.mig.profiles)):
         for tenant, serving in enumerate(tenants):
+            if not more():
+                break
             rows = [(part * serving.rate_rps, batch) for part in parts for batch in serving.batches]
             rates = np.array([rate for rate, _ in rows])
             keeps = judge.keeps_alone(option, tenant, rates, np.array([batch for _, batch in rows]), float(number))

@@ -19,9 +19,10 @@ Units = tuple[Unit, ...]
 
 
 def fitting(units: Units, solved: Solved, solve: Callable[[Units], Solved | None]) -> Units:
-    """The units of tenants that fit together with all their replicas.
+    """The units of tenants that fit together with all their replicas, for as many tenants as possible.
 
-    Tenants with a replica that was left out go first; then each is given another chance, those of few replicas first.
+    Tenants with a replica that was left out go first, and those with more replicas, whose devices may serve several
+    others; then each is given another chance, those of few replicas first.
 
     Args:
         units: All of them.
@@ -30,15 +31,21 @@ def fitting(units: Units, solved: Solved, solve: Callable[[Units], Solved | None
     """
     parts = _parted(units)
     out = [part for part in parts if any(number in solved.left_out for number in part)]
-    kept = {number for part in parts if part not in out for number in part}
-    for part in sorted(out, key=len):
-        tried = sorted(kept | set(part))
-        solution = solve(tuple(units[number] for number in tried))
+    fewest = min(len(part) for part in out)
+    whole = [part for part in parts if part not in out]
+    kept = [part for part in whole if len(part) <= fewest]
+    for part in sorted((part for part in parts if part not in kept), key=len):
+        solution = solve(_of(units, [*kept, part]))
         if solution is None:
             break
         if not solution.left_out:
-            kept = set(tried)
-    return tuple(units[number] for number in sorted(kept))
+            kept.append(part)
+    return _of(units, kept if len(kept) > len(whole) else whole)
+
+
+def _of(units: Units, parts: Sequence[Sequence[int]]) -> Units:
+    """The units of some parts, in their order."""
+    return tuple(units[number] for number in sorted(number for part in parts for number in part))
 
 
 def _parted(units: Sequence[Unit]) -> list[list[int]]:
@@ -73,7 +80,7 @@ def _joined(
     """The columns with two of them joined; None if no two can be. ``last``: the last column has no device yet."""
     pairs = [pair for pair in combinations(range(len(columns)), 2) if not last or pair[1] == len(columns) - 1]
     for first, other in pairs:
-        members = (*columns[first].members, *columns[other].members)
+        members = tuple(sorted((*columns[first].members, *columns[other].members)))
         if not more() or columns[first].devices > 1 or columns[other].devices > 1:
             continue
         kinds = {

@@ -5,56 +5,25 @@ Batches are chosen along the way: every tenant starts with the batch that uses t
 faster ones while its objective is missed.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from cotenant.planning.mixes.kinds import OWN_PROCESS, DeviceKind
-from cotenant.planning.mixes.predictor import Mixes, MixPredictor, PredictedMix
-from cotenant.planning.mixes.second_opinion import limits_of
+from cotenant.planning.mixes.kinds import CAPPED, OWN_PROCESS, DeviceKind, Way, ways_of
+from cotenant.planning.mixes.predictor import Mixes, MixPredictor, PredictedMix, limits_of
 from cotenant.planning.mixes.tenants import ServingTenant, Unit
 from cotenant.planning.solver.problem import NOBODY, Bools, Floats, Ints, JudgedGroups, WayToUse
 
 Minimise = Literal["cost", "devices", "energy", "latency"]
 PER_DEVICE = ("cost", "devices")
 """Quantities that a device adds to whatever runs on it."""
-CAPPED = "mps with shares"
 SHARES = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0)
 """Percentages a tenant may be limited to."""
 TOO_MUCH = 1000.0
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """A way to use a kind of device."""
-
-    kind: int
-    sharing: str
-    """The device's name for it; `CAPPED` is `mps` with a share per tenant."""
-    clock_mhz: float | None = None
-    """Fixed clock; None if unrestricted."""
-
-    @property
-    def mode(self) -> str:
-        """The name of this sharing in studies."""
-        return "mps" if self.sharing == CAPPED else self.sharing
-
-
-def ways_of(kinds: Sequence[DeviceKind]) -> tuple[Way, ...]:
-    """Every way to share every kind at every clock, plus `mps` with shares where `mps` is supported."""
-    return tuple(
-        Way(number, sharing, clock)
-        for number, kind in enumerate(kinds)
-        for clock in _clocks(kind)
-        for way in kind.ways
-        for sharing in ((way, CAPPED) if way == "mps" else (way,))
-    )
-
-
-def _clocks(kind: DeviceKind) -> tuple[float | None, ...]:
-    return tuple(clock.mhz for clock in kind.clocks) or (None,)
+LAST_PERCENT = 0.02
+"""Share of a device that headroom is worth: within it, the number of requests at once with the least strain wins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +33,16 @@ class Laid:
     mixes: Mixes
     predicted: PredictedMix
     fits: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTenants:
+    """What judges found out about tenants alone, by kind of device, clock, tenant and rate."""
+
+    at_once: dict[tuple[int, float | None, int, float], tuple[int, ...]] = field(default_factory=dict)
+    """Numbers of requests worth trying: least use of the device first, then faster ones."""
+    shares: dict[tuple[int, float | None, int, float], float] = field(default_factory=dict)
+    instances: dict[tuple[int, float | None, int, float], tuple[float, int]] = field(default_factory=dict)
 
 
 class MixJudge:
@@ -78,19 +57,39 @@ class MixJudge:
         *,
         minimise: Minimise = "cost",
         refused: frozenset[tuple[int, frozenset[int]]] = frozenset(),
+        known: KnownTenants | None = None,
+        simple: bool = False,
+        more: Callable[[], bool] = lambda: True,
     ) -> None:
+        """A judge.
+
+        Args:
+            tenants: All of them.
+            kinds: Available devices.
+            units: What is placed.
+            predictor: Predicts mixes.
+            minimise: What a plan costs.
+            refused: Groups that may not be used, by option.
+            known: What other judges of the same tenants and kinds found out.
+            simple: Leave out ways that divide a device.
+            more: Whether there is time to describe further parts of devices; parts that weren't are not used.
+        """
         self.tenants, self.kinds, self.units, self.predictor = tenants, kinds, units, predictor
-        self.minimise, self.refused = minimise, refused
+        self.minimise, self.refused, self.simple, self.more = minimise, refused, simple, more
+        self.known = known or KnownTenants()
         self.ways = ways_of(kinds)
         self.seats = max(len(unit.seats) for unit in units)
         self._present = np.array(sorted({seat.tenant for unit in units for seat in unit.seats}), np.int64)
         self._limits = limits_of(tenants)
         self._stretch = np.array([tenant.job.stretch if tenant.job else np.inf for tenant in tenants] + [np.inf])
         self._apart = _apart(tenants)
+        self.confirmed: set[tuple[int, tuple[int, ...]]] = set()
+        """Groups that a second predictor accepts, by option."""
+        self.hurried = False
+        """Some parts of devices were not described for lack of time, so that a better plan may have been overlooked."""
         self._known: dict[tuple[int, bytes], tuple[bool, float, float]] = {}
         self._ladders: dict[tuple[int, float | None], Ints] = {}
         self._needs: dict[tuple[int, float | None], Floats] = {}
-        self._cuts: dict[tuple[Way, int, float], tuple[float, int]] = {}
 
     def options(self) -> tuple[WayToUse, ...]:
         """For the solver."""
@@ -102,7 +101,12 @@ class MixJudge:
 
     def __call__(self, option: int, groups: Ints) -> JudgedGroups:
         """The solver's interface."""
-        groups = np.sort(groups, axis=1)[:, ::-1].copy()  # sort empty seats last
+        if self.simple and self.ways[option].divides:
+            none = np.zeros(len(groups), dtype=bool)
+            return JudgedGroups(none, np.full(len(groups), TOO_MUCH), np.full(len(groups), np.inf))
+        # In ascending order, as plans have them, with empty seats last: close to saturation the order of seats matters.
+        groups = np.sort(np.where(groups == NOBODY, len(self.units), groups), axis=1)
+        groups[groups == len(self.units)] = NOBODY
         keys = [(option, row.tobytes()) for row in groups]
         fresh = {key: row for row, key in enumerate(keys) if key not in self._known}
         if fresh:
@@ -140,10 +144,16 @@ class MixJudge:
         fits &= predicted.memory_bytes.sum(axis=1) <= self.kinds[way.kind].memory_bytes
         return Laid(mixes, predicted, fits)
 
+    def strains(self, mixes: Mixes, predicted: PredictedMix) -> Floats:
+        """By seat of the only mix: the largest ratio of a latency to its limit, at the upper end."""
+        upper = predicted.latency_ms.upper[0]
+        ratios = upper / self._limits[mixes.tenants[0]][:, : upper.shape[1]]
+        slow = predicted.slowdown.upper[0] / self._stretch[mixes.tenants[0]]
+        return np.asarray(np.maximum(ratios.max(axis=1), slow))
+
     def strain(self, laid: Laid) -> float:
-        """The largest ratio of a mix's latencies to their limits, at the upper end."""
-        upper = laid.predicted.latency_ms.upper[0]
-        return float((upper / self._limits[laid.mixes.tenants[0]][:, : upper.shape[1]]).max())
+        """The largest of them for a group."""
+        return float(self.strains(laid.mixes, laid.predicted).max())
 
     def keeps(self, option: int, mixes: Mixes, predictor: MixPredictor | None = None) -> Bools:
         """Mixes that meet every objective and fit into memory, by this or another predictor."""
@@ -157,6 +167,14 @@ class MixJudge:
             return np.asarray(fine & (predicted.memory_bytes <= room[number]).all(axis=1))
         enough = predicted.memory_bytes.sum(axis=1) <= kind.memory_bytes
         return np.asarray(fine & (predicted.busy <= 1) & enough)
+
+    def confirms(self, option: int, members: Sequence[int], closer: MixPredictor) -> bool:
+        """Whether a second predictor accepts a group too."""
+        mixes = self.lay_out(option, np.array([members], np.int64)).mixes
+        kept = bool(self.keeps(option, mixes, closer)[0])
+        if kept:
+            self.confirmed.add((option, tuple(members)))
+        return kept
 
     def keeps_alone(self, option: int, tenant: int, rates: Floats, batches: Ints, share: float) -> Bools:
         """The same for a single tenant at many rates and batches, limited to a share or profile."""
@@ -239,23 +257,37 @@ class MixJudge:
 
     def _need(self, way: Way) -> Floats:
         """Share in percent at which each tenant alone meets its objectives; above 100 if none of `SHARES` does."""
-        key = (way.kind, way.clock_mhz)
-        if key not in self._needs:
-            needs = np.full(len(self.tenants), TOO_MUCH)
-            ladder = self._ladder(way)
-            everyone = self._present
-            rates = self._unit_rates()[everyone]
+        if (way.kind, way.clock_mhz) in self._needs:
+            return self._needs[way.kind, way.clock_mhz]
+        needs, complete = np.full(len(self.tenants), TOO_MUCH), True
+        rates, known = self._unit_rates(), self.known.shares
+        fresh = [number for number in self._present if (way.kind, way.clock_mhz, number, rates[number]) not in known]
+        if fresh:
+            ladder, found = self._ladder(way), np.full(len(fresh), TOO_MUCH)
+            seats = np.array(fresh, np.int64)
             for share in SHARES[::-1]:
+                if not self.more():
+                    complete, self.hurried = False, True
+                    break
                 mixes = Mixes(
-                    self.kinds[way.kind].name, "mps", everyone[:, None], rates[:, None],
-                    np.maximum(ladder[everyone, 0], 1)[:, None], np.full((everyone.size, 1), share), way.clock_mhz,
+                    self.kinds[way.kind].name, "mps", seats[:, None], rates[seats][:, None],
+                    np.maximum(ladder[seats, 0], 1)[:, None], np.full((seats.size, 1), share), way.clock_mhz,
                 )  # fmt: skip
                 predicted = self.predictor(mixes)
-                fine = ~self._late(everyone[:, None], predicted)[:, 0] & (predicted.busy <= 1)
-                needs[everyone] = np.where(fine, share, needs[everyone])
-            own = np.array([np.nan if tenant.share is None else tenant.share for tenant in self.tenants])
-            self._needs[key] = np.where(np.isnan(own), needs, own)
-        return self._needs[key]
+                fine = ~self._late(seats[:, None], predicted)[:, 0] & (predicted.busy <= 1)
+                found = np.where(fine, share, found)
+            if complete:
+                known |= {
+                    (way.kind, way.clock_mhz, number, rates[number]): float(share)
+                    for number, share in zip(fresh, found, strict=True)
+                }
+        for number in self._present:
+            needs[number] = known.get((way.kind, way.clock_mhz, number, rates[number]), needs[number])
+        own = np.array([np.nan if tenant.share is None else tenant.share for tenant in self.tenants])
+        needs = np.where(np.isnan(own), needs, own)
+        if complete:
+            self._needs[way.kind, way.clock_mhz] = needs
+        return needs
 
     def _unit_rates(self) -> Floats:
         rates = np.zeros(len(self.tenants))
@@ -267,35 +299,45 @@ class MixJudge:
     def _ladder(self, way: Way) -> Ints:
         """Batches worth trying by tenant: least use of the device first, then faster batches."""
         key = (way.kind, way.clock_mhz)
-        if key in self._ladders:
-            return self._ladders[key]
-        kind = way.kind
-        everyone = self._present
-        batches = [self.tenants[number].batches for number in everyone]
+        if key not in self._ladders:
+            rates, known = self._unit_rates(), self.known.at_once
+            fresh = [number for number in self._present if (*key, number, rates[number]) not in known]
+            for number, steps in zip(fresh, self._steps(way, fresh, rates) if fresh else (), strict=True):
+                known[*key, number, rates[number]] = steps
+            ladder = np.zeros((len(self.tenants) + 1, max(len(tenant.batches) for tenant in self.tenants)), np.int64)
+            for number in self._present:
+                steps = known[*key, number, rates[number]]
+                ladder[number, : len(steps)] = steps
+            self._ladders[key] = ladder
+        return self._ladders[key]
+
+    def _steps(self, way: Way, numbers: Sequence[int], rates: Floats) -> list[tuple[int, ...]]:
+        """The ladders of some tenants, from what each does alone."""
+        seats = np.array(numbers, np.int64)
+        batches = [self.tenants[number].batches for number in numbers]
         width = max(map(len, batches))
-        ladder = np.zeros((len(self.tenants) + 1, width), np.int64)
-        rates = self._unit_rates()[everyone]
-        busy = np.full((everyone.size, width), np.inf)
-        late = np.full((everyone.size, width), np.inf)
+        busy, late = np.full((2, seats.size, width), np.inf)
         for step in range(width):
             batch = np.array([(*own, *[own[-1]] * width)[step] for own in batches])
             mixes = Mixes(
-                self.kinds[kind].name, self.kinds[kind].ways[0], everyone[:, None], rates[:, None],
-                batch[:, None], np.full((everyone.size, 1), np.nan), way.clock_mhz,
+                self.kinds[way.kind].name, self.kinds[way.kind].ways[0], seats[:, None], rates[seats][:, None],
+                batch[:, None], np.full((seats.size, 1), np.nan), way.clock_mhz,
             )  # fmt: skip
             predicted = self.predictor(mixes)
             busy[:, step] = predicted.busy
-            late[:, step] = _strain(predicted, self._limits[everyone])
-        for row, (number, own) in enumerate(zip(everyone, batches, strict=True)):
-            steps: list[int] = []
-            best = np.inf
-            for step in np.argsort(busy[row, : len(own)], kind="stable"):
-                if late[row, step] < best or not steps:
-                    steps.append(own[step])
-                    best = late[row, step]
-            ladder[number, : len(steps)] = steps
-        self._ladders[key] = ladder
-        return ladder
+            late[:, step] = _strain(predicted, self._limits[seats])
+        busy, late = (np.nan_to_num(values, nan=np.inf, posinf=np.inf) for values in (busy, late))  # it doesn't fit
+        ladders = []
+        for row, own in enumerate(batches):
+            order = list(np.argsort(busy[row, : len(own)], kind="stable"))
+            close = [step for step in order if busy[row, step] <= busy[row, order[0]] + LAST_PERCENT]
+            first = min(close, key=lambda step, row=row: late[row, step])  # type: ignore[misc]
+            steps = [first]
+            for step in order:
+                if late[row, step] < late[row, steps[-1]]:
+                    steps.append(step)
+            ladders.append(tuple(own[step] for step in steps))
+        return ladders
 
     def _cut(self, way: Way, tenants: Ints, rates: Floats, allowed: Bools) -> Laid:
         """MIG: give every tenant the smallest sufficient instance."""
@@ -317,26 +359,24 @@ class MixJudge:
         """The smallest sufficient instance for a tenant at this rate (NaN if none), and its batch."""
         if tenant == NOBODY:
             return np.nan, 1
-        if (way, tenant, rate) not in self._cuts:
+        key = way.kind, way.clock_mhz, tenant, rate
+        if key not in self.known.instances:
+            if not self.more():
+                self.hurried = True
+                return np.nan, 1
             where = self.kinds[way.kind]
             assert where.mig is not None
             steps = [int(batch) for batch in self._ladder(way)[tenant] if batch > 0]
-            rank = sorted(range(len(where.mig.profiles)), key=lambda profile: _size(where, profile))
-            tried = [(number, batch) for number in rank for batch in steps]
+            sizes = [(profile.memory, profile.compute) for profile in where.mig.profiles]
+            tried = [(number, batch) for number in sorted(range(len(sizes)), key=sizes.__getitem__) for batch in steps]
             seat = np.full((len(tried), 1), tenant, np.int64)
-            mixes = Mixes(
-                where.name,
-                "mig",
-                seat,
-                np.full((len(tried), 1), rate),
-                np.array([[batch] for _, batch in tried], np.int64),
-                np.array([[float(number)] for number, _ in tried]),
-                way.clock_mhz,
-            )
+            batches = np.array([[batch] for _, batch in tried], np.int64)
+            profiles = np.array([[float(number)] for number, _ in tried])
+            mixes = Mixes(where.name, "mig", seat, np.full((len(tried), 1), rate), batches, profiles, way.clock_mhz)
             fine = np.flatnonzero(self.keeps(self.ways.index(way), mixes))
             smallest = tried[fine[0]] if fine.size else None
-            self._cuts[way, tenant, rate] = (float(smallest[0]), smallest[1]) if smallest else (np.nan, steps[0])
-        return self._cuts[way, tenant, rate]
+            self.known.instances[key] = (float(smallest[0]), smallest[1]) if smallest else (np.nan, steps[0])
+        return self.known.instances[key]
 
     def cost(self, option: int, laid: Laid) -> Floats:
         """By group, of a device in units of the objective."""
@@ -351,12 +391,6 @@ class MixJudge:
         )
         strain = np.where(laid.mixes.there[..., None] & np.isfinite(strain), strain, 0.0)
         return np.asarray(strain.max(axis=2).sum(axis=1) + 1e-3)
-
-
-def _size(kind: DeviceKind, profile: int) -> tuple[int, int]:
-    assert kind.mig is not None
-    size = kind.mig.profiles[profile]
-    return size.memory, size.compute
 
 
 def _strain(predicted: PredictedMix, limits: Floats) -> Floats:

@@ -8,6 +8,7 @@ from cotenant.planning.mixes.mig import MigGeometry
 from cotenant.tenancy.device_names import DeviceName
 from cotenant.text import listed
 
+CAPPED = "mps with shares"
 MOST_TENANTS = 48
 """Maximum clients of an MPS server on Volta and later."""
 OWN_PROCESS = frozenset({"processes", "mps", "pinned", "mig"})
@@ -86,6 +87,7 @@ PRICES: dict[str, Price] = {
     "l40s": Price(0.99, "RunPod, list", "2026-09-20"),
     "rtx-4090": Price(0.44, "RunPod, list", "2026-09-20"),
     "rtx-3090": Price(0.24, "RunPod, list", "2026-09-20"),
+    "l4": Price(0.684, "RunPod serverless, flex workers, list ($0.00019 per second)", "2026-11-18"),
     "t4": Price(0.526, "AWS g4dn.xlarge, on demand", "2023-11-15"),
 }
 
@@ -108,3 +110,39 @@ def unknown_prices(kinds: Sequence[str]) -> CotenantError:
         hint=f"add {'their prices' if several else 'its price'} per hour to the tenants file: "
         f"`prices: {{{prices}}}`, or minimise devices, energy or latency",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to use a kind of device."""
+
+    kind: int
+    sharing: str
+    """The device's name for it; `CAPPED` is `mps` with a share per tenant."""
+    clock_mhz: float | None = None
+    """Fixed clock; None if unrestricted."""
+
+    @property
+    def mode(self) -> str:
+        """The name of this sharing in studies."""
+        return "mps" if self.sharing == CAPPED else self.sharing
+
+    @property
+    def divides(self) -> bool:
+        """Whether every tenant gets a part of the device, each of which has to be described."""
+        return self.sharing in {CAPPED, "mig"}
+
+
+def ways_of(kinds: Sequence[DeviceKind]) -> tuple[Way, ...]:
+    """Every way to share every kind at every clock, plus `mps` with shares where `mps` is supported."""
+    return tuple(
+        Way(number, sharing, clock)
+        for number, kind in enumerate(kinds)
+        for clock in _clocks(kind)
+        for way in kind.ways
+        for sharing in ((way, CAPPED) if way == "mps" else (way,))
+    )
+
+
+def _clocks(kind: DeviceKind) -> tuple[float | None, ...]:
+    return tuple(clock.mhz for clock in kind.clocks) or (None,)

@@ -8,29 +8,28 @@ import numpy as np
 from cotenant.errors import CotenantError
 from cotenant.planning.mixes.cut import plan_of_instances
 from cotenant.planning.mixes.fitting import fitting, joined_devices
-from cotenant.planning.mixes.judge import PER_DEVICE, Laid, Minimise, MixJudge
+from cotenant.planning.mixes.judge import PER_DEVICE, KnownTenants, Laid, Minimise, MixJudge
 from cotenant.planning.mixes.kinds import DeviceKind
 from cotenant.planning.mixes.predictor import MixPredictor
-from cotenant.planning.mixes.replicas import floors, replicas_of
-from cotenant.planning.mixes.second_opinion import SecondOpinion
+from cotenant.planning.mixes.replicas import floors, replicas_of, too_few
+from cotenant.planning.mixes.second_opinion import ALWAYS, SecondOpinion, confirmed_plan, outcome_of, with_headroom
 from cotenant.planning.mixes.serving_plan import KeptObjective, PlannedDevice, SeatedTenant, ServingPlan
 from cotenant.planning.mixes.tenants import ServingTenant, Unit, UnitSeat, contradictions, units_of
 from cotenant.planning.mixes.why import reasons, refusals, with_sensitivity
-from cotenant.planning.solver.generation import Clock, Solved
+from cotenant.planning.solver.generation import INTERRUPTED, UNKNOWN, Clock, FirstPlan, Solved, start
 from cotenant.planning.solver.problem import PlacedGroup, Problem, cost_of
-from cotenant.planning.solver.solve import solve
+from cotenant.planning.solver.solve import bound_by_number, solve
 from cotenant.text import amount
 
 MOST_ON_ONE = 16
 TRIES = 10
 """Where not all tenants fit, the part of the time for each try at some of them."""
-INTERRUPTED = "none: interrupted"
-MOST_ROUNDS = 12
-"""Plans the second predictor may refuse before the last is accepted."""
-ENOUGH = 0.3
-"""Headroom, as a fraction of the limit, above which a simpler way to share is preferred."""
-EXPLAINED = 40
-"""Largest number of devices for which alternatives are tried."""
+SEARCHED, CONFIRMED, JOINED, ROOMY = 0.5, 0.7, 0.8, 0.9
+"""Parts of the time after which the search, its second opinion, the joining of devices and the choice of ways with more
+headroom end. The rest is for the explanation."""
+TRIED = 0.6
+"""And the tries at some of the tenants, where not all fit."""
+ONE_DEVICE = "a single device of the cheapest kind"
 
 
 class Impossible(CotenantError):
@@ -39,6 +38,14 @@ class Impossible(CotenantError):
     def __init__(self, message: str, tenants: tuple[str, ...]) -> None:
         super().__init__(message, hint="relax the objective, shrink the model or the batch, or add a device")
         self.tenants = tenants
+
+
+class _Interrupted(KeyboardInterrupt):
+    """The solver was interrupted, and returned the best plan so far."""
+
+    def __init__(self, judge: MixJudge, solved: Solved) -> None:
+        super().__init__()
+        self.judge, self.solved = judge, solved
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,10 @@ class Ask:
     """How often an objective may be missed: the level of the predictor's upper ends."""
     most: int = MOST_ON_ONE
     """Maximum tenants per device."""
+    explained: bool = True
+    """If False, only who is served matters: no time goes into headroom, reasons and rates that it holds to."""
+    complete: bool = False
+    """Only a plan for all tenants is of use: none is looked for that leaves some out."""
 
 
 def make_plan(
@@ -79,59 +90,111 @@ def make_plan(
         CotenantError: Constraints contradict each other.
     """
     asked = ask or Ask()
-    end = clock() + asked.seconds
-    opinion = None
-    if closer is not None:
-        predictor = opinion = SecondOpinion(predictor, closer, tenants)
+    begun = clock()
+    opinion = None if closer is None else SecondOpinion(predictor, closer, tenants)
+    predictor = opinion or predictor
     _require_consistent(tenants)
     counts = replicas_of(tenants, kinds, predictor)
     _require_possible(tenants, kinds, predictor, counts)
     units = everyone = units_of(tenants, [count or 1 for count in counts])
     refused: set[tuple[int, frozenset[int]]] = set()
+    known = KnownTenants()
 
-    def planned(seconds: float, units: tuple[Unit, ...]) -> tuple[MixJudge, Solved]:
-        judge = MixJudge(tenants, kinds, units, predictor, minimise=asked.minimise, refused=frozenset(refused))
+    def until(part: float) -> Callable[[], bool]:
+        return lambda: clock() < begun + part * asked.seconds
+
+    def problem_of(units: tuple[Unit, ...], part: float, *, simple: bool = False) -> tuple[MixJudge, Problem]:
+        judge = MixJudge(
+            tenants, kinds, units, predictor, minimise=asked.minimise, refused=frozenset(refused), known=known,
+            simple=simple, more=until(part),
+        )  # fmt: skip
         available = tuple(kind.available for kind in kinds)
-        problem = Problem(len(units), judge.options(), available, judge, asked.most, _wide(judge))
-        solution = solve(problem, clock=clock, seconds=seconds)
-        return judge, replace(solution, columns=tuple(_roomiest(judge, column) for column in solution.columns))
+        return judge, Problem(len(units), judge.options(), available, judge, asked.most, _wide(judge))
 
-    judge, solved = planned(max(end - clock(), asked.seconds / TRIES), units)
+    def planned(
+        units: tuple[Unit, ...], part: float, was: Solved | None = None, most: float = np.inf
+    ) -> tuple[MixJudge, Solved]:
+        judge, problem = problem_of(units, part)
+        first = None if was is None else FirstPlan(was.columns, was.left_out)
+        seconds = min(max(begun + part * asked.seconds - clock(), least), most)
+        solution = solve(problem, clock=clock, seconds=seconds, begun=first)
+        return judge, _honest(judge, problem, solution)
+
+    judge, problem = problem_of(units, SEARCHED, simple=True)
+    solved = _first_plan(judge, problem, until(SEARCHED / 2))
+    more, least = until(1.0), asked.seconds / TRIES
     try:
+        progress(f"a first plan: {outcome_of(judge, solved)}")
+        if solved.proof != ONE_DEVICE:
+            judge, solved = planned(units, SEARCHED, solved)
+        solved = _admitted(judge, solved, opinion, until(SEARCHED))
+        if solved.left_out and asked.complete:
+            names = sorted({tenants[seat.tenant].name for unit in solved.left_out for seat in units[unit].seats})
+            raise Impossible(f"no room for {', '.join(names)}", tuple(names))
         if solved.left_out:
-            half, part = clock() + max(end - clock(), 0.0) / 2, asked.seconds / TRIES
-            units = fitting(units, solved, lambda some: planned(part, some)[1] if clock() < half else None)
-            _require_any(units, tenants, counts, kinds)
-            judge, solved = planned(part, units)
-        for _ in range(MOST_ROUNDS):
-            if closer is None:
-                break
-            bad = _refused(judge, solved.columns, closer, lambda: clock() < end)
-            if not bad or clock() >= end:
-                break
-            progress(f"the second predictor refuses {len(bad)} of {len(solved.columns)} mixes; planning again")
-            refused |= bad
-            judge, solved = planned(max(end - clock(), 0.5), units)
+            trying, small = until(TRIED), len(units) <= MOST_ON_ONE
+            units = fitting(
+                units, solved, lambda some: planned(some, TRIED, most=least)[1] if small or trying() else None
+            )
+            _require_any(units, tenants, counts, kinds, predictor)
+            judge, solved = planned(units, TRIED)
+        judge, solved = confirmed_plan(
+            judge, solved, closer, refused, more=until(CONFIRMED), ask_more=until(JOINED), progress=progress,
+            plan_again=lambda was: planned(units, (CONFIRMED + SEARCHED) / 2, was),
+        )  # fmt: skip
         if asked.minimise in PER_DEVICE:
             complete = len(units) == len(everyone)
-            judge, solved = _cheaper(judge, solved, opinion, clock=clock, end=end, complete=complete)
-    except KeyboardInterrupt:
-        solved, closer = replace(solved, bound=0.0, proof=INTERRUPTED), None
-    return _explained(judge, solved, asked, closer)
+            judge, solved = _cheaper(judge, solved, opinion, more=until(JOINED), complete=complete)
+        rest = until(ROOMY if asked.explained else 0.0)
+        solved = replace(solved, columns=tuple(with_headroom(judge, each, closer, rest) for each in solved.columns))
+        more = until(_explaining(asked, complete=len(units) == len(everyone) and not solved.left_out))
+    except KeyboardInterrupt as stop:
+        if isinstance(stop, _Interrupted) and len(stop.judge.units) == len(judge.units):
+            judge, solved = stop.judge, stop.solved
+        solved, more = replace(solved, bound=0.0, proof=INTERRUPTED), lambda: False
+    return _explained(judge, solved, asked, closer, more, replicas=[count or 1 for count in counts])
+
+
+def _admitted(judge: MixJudge, solved: Solved, opinion: SecondOpinion | None, more: Callable[[], bool]) -> Solved:
+    """Units that the fast predictor leaves out only because its range is wide get a place."""
+    return joined_devices(judge, solved, opinion, more) if solved.left_out and opinion is not None else solved
+
+
+def _honest(judge: MixJudge, problem: Problem, solved: Solved) -> Solved:
+    """Without a proof that a lack of time made worthless. Raises if the solver was interrupted."""
+    if solved.proof == INTERRUPTED:
+        raise _Interrupted(judge, solved)
+    if not judge.hurried:
+        return solved
+    return replace(solved, bound=min(solved.bound, bound_by_number(problem)), proof=UNKNOWN)
+
+
+def _explaining(ask: Ask, *, complete: bool) -> float:
+    """The part of the time after which explanations end: where tenants are left out, changes for them take the rest."""
+    return (1.0 if complete else JOINED) if ask.explained else 0.0
+
+
+def _first_plan(judge: MixJudge, problem: Problem, more: Callable[[], bool]) -> Solved:
+    """Best-fit decreasing; with proof if it needs just one of the cheapest devices."""
+    first = start(problem, more)
+    cost = cost_of(first.columns)
+    cheapest = min(option.floor for option in problem.options)
+    if judge.minimise in PER_DEVICE and not first.left_out and cost <= cheapest:
+        return Solved(first.columns, (), cost, cost, ONE_DEVICE)
+    return Solved(first.columns, first.left_out, cost, 0.0, UNKNOWN)
 
 
 def _cheaper(
-    judge: MixJudge, solved: Solved, opinion: SecondOpinion | None, *, clock: Clock, end: float, complete: bool
+    judge: MixJudge, solved: Solved, opinion: SecondOpinion | None, *, more: Callable[[], bool], complete: bool
 ) -> tuple[MixJudge, Solved]:
     """Try what the solver doesn't: devices that a second opinion joins, and MIG instances for replicas."""
     if opinion is not None:
-        solved = joined_devices(judge, solved, opinion, lambda: clock() < end)
+        solved = joined_devices(judge, solved, opinion, more)
     if complete and not solved.left_out and solved.cost <= solved.bound * (1 + 1e-9):
         return judge, solved
     below = solved.cost if complete and not solved.left_out else np.inf
     rough = judge.predictor if opinion is None else opinion.rough
-    seconds = max(end - clock(), 1.0)
-    cut = plan_of_instances(judge.tenants, judge.kinds, rough, minimise=judge.minimise, below=below, seconds=seconds)
+    cut = plan_of_instances(judge.tenants, judge.kinds, rough, minimise=judge.minimise, below=below, more=more)
     return (judge, solved) if cut is None else cut
 
 
@@ -157,42 +220,22 @@ def _wide(judge: MixJudge) -> tuple[PlacedGroup, ...]:
     return tuple(columns)
 
 
-def _roomiest(judge: MixJudge, column: PlacedGroup) -> PlacedGroup:
-    """The same group under the simplest way to share that leaves `ENOUGH` of every limit, else the most."""
-    if column.devices > 1 or judge.minimise not in PER_DEVICE:
-        return column
-    kind = judge.ways[column.option].kind
-    best = (-np.inf, column.option)
-    for option, way in enumerate(judge.ways):
-        if way.kind == kind:
-            laid = judge.lay_out(option, np.array([column.members], np.int64))
-            if bool(laid.fits[0]):
-                left = min(round(1 - judge.strain(laid), 1), ENOUGH)
-                best = max(best, (left, option), key=lambda room: (room[0], -room[1]))
-    return PlacedGroup(best[1], column.members, column.cost)
-
-
-def _refused(
-    judge: MixJudge, columns: Sequence[PlacedGroup], closer: MixPredictor, more: Callable[[], bool]
-) -> set[tuple[int, frozenset[int]]]:
-    bad = set()
-    for column in columns:
-        if not more():
-            break
-        laid = judge.lay_out(column.option, np.array([column.members], np.int64))
-        if len(column.members) > 1 and not bool(judge.keeps(column.option, laid.mixes, closer)[0]):
-            bad.add((column.option, frozenset(column.members)))
-    return bad
-
-
-def _explained(judge: MixJudge, solved: Solved, ask: Ask, closer: MixPredictor | None) -> ServingPlan:
+def _explained(
+    judge: MixJudge,
+    solved: Solved,
+    ask: Ask,
+    closer: MixPredictor | None,
+    more: Callable[[], bool],
+    *,
+    replicas: Sequence[int],
+) -> ServingPlan:
     columns = sorted(
         solved.columns, key=lambda column: (judge.ways[column.option].kind, -len(column.members), column.members)
     )
-    devices: Sequence[PlannedDevice] = seated(judge, columns, closer)
-    if len(columns) <= EXPLAINED:
-        devices = [with_sensitivity(judge, *pair) for pair in zip(columns, devices, strict=True)]
-    why = reasons(judge, columns, devices) if len(columns) <= EXPLAINED else None
+    devices = [
+        with_sensitivity(judge, *pair, more) for pair in zip(columns, seated(judge, columns, closer, more), strict=True)
+    ]
+    why = reasons(judge, columns, devices, more)
     planned = {seat.tenant for unit in judge.units for seat in unit.seats}
     missing = {tenant.name for number, tenant in enumerate(judge.tenants) if number not in planned}
     missing |= {judge.tenants[seat.tenant].name for unit in solved.left_out for seat in judge.units[unit].seats}
@@ -206,11 +249,11 @@ def _explained(judge: MixJudge, solved: Solved, ask: Ask, closer: MixPredictor |
         proof=solved.proof,
         risk=ask.risk,
         prices=tuple(f"{kind.name}: {kind.price}" for kind in judge.kinds),
-        binding=why.binding if why else "",
-        cheaper=why.cheaper if why else "",
-        rejected=why.rejected if why else (),
-        measure=why.measure if why else None,
-        refusals=refusals(judge, columns, sorted(missing)),
+        binding=why.binding,
+        cheaper=why.cheaper,
+        rejected=why.rejected,
+        measure=why.measure,
+        refusals=refusals(judge, columns, sorted(missing), replicas),
     )
 
 
@@ -222,18 +265,23 @@ def _require_consistent(tenants: Sequence[ServingTenant]) -> None:
 
 
 def _require_any(
-    units: Sequence[Unit], tenants: Sequence[ServingTenant], counts: Sequence[int | None], kinds: Sequence[DeviceKind]
+    units: Sequence[Unit],
+    tenants: Sequence[ServingTenant],
+    counts: Sequence[int | None],
+    kinds: Sequence[DeviceKind],
+    predictor: MixPredictor,
 ) -> None:
     """Say why no tenant has room for all its replicas."""
     if units:
         return
     there = amount(sum(kind.available for kind in kinds), "device")
     names = tuple(tenant.name for tenant in tenants)
-    sentences = [
-        f"{tenant.name} needs {amount(count or 1, 'replica')} to serve {tenant.rate_rps:g}/s within its objectives, "
-        f"more than fit on {there}"
-        for tenant, count in zip(tenants, counts, strict=True)
-    ]
+    sentences = []
+    for number, (tenant, count) in enumerate(zip(tenants, counts, strict=True)):
+        needs = f"{amount(count or 1, 'replica')} to serve {tenant.rate_rps:g}/s within its objectives"
+        broken, _ = too_few(tenants, kinds, predictor, number, 1)
+        with_one = f" (with one: {broken})" if broken else ""
+        sentences.append(f"{tenant.name} needs {needs}, more than fit on {there}{with_one}")
     raise Impossible("; ".join(sentences), names)
 
 
@@ -256,15 +304,20 @@ def _require_possible(
 
 
 def seated(
-    judge: MixJudge, columns: Sequence[PlacedGroup], closer: MixPredictor | None = None
+    judge: MixJudge,
+    columns: Sequence[PlacedGroup],
+    closer: MixPredictor | None = None,
+    more: Callable[[], bool] = lambda: True,
 ) -> tuple[PlannedDevice, ...]:
-    """The devices of a plan, numbered by kind in column order, with the second predictor's figures if any."""
+    """The devices of a plan, numbered by kind in column order, with the second predictor's figures if there is time."""
     used = [0] * len(judge.kinds)
     devices = []
-    for column in columns:
+    for number, column in enumerate(columns):
         way = judge.ways[column.option]
         laid = judge.lay_out(column.option, np.array([column.members], np.int64))
-        if closer is not None:
+        # Mixes that it wasn't asked about in time keep the figures that they were chosen by.
+        alone = len(column.members) == 1 and (number < ALWAYS or more())
+        if closer is not None and (alone or (column.option, column.members) in judge.confirmed):
             laid = replace(laid, predicted=closer(laid.mixes))
         first, last = used[way.kind], used[way.kind] + column.devices - 1
         name = judge.kinds[way.kind].member(first)
@@ -311,6 +364,12 @@ def _tenant(judge: MixJudge, laid: Laid, index: int, seat: UnitSeat) -> SeatedTe
         share = mig.profiles[int(held)].name if np.isfinite(held) else None
     elif np.isfinite(held):
         share = held
+    slowdown = (
+        float(predicted.slowdown.lower[0, index]),
+        float(predicted.slowdown.estimate[0, index]),
+        float(predicted.slowdown.upper[0, index]),
+    )
+    job = tenant.job
     return SeatedTenant(
         tenant=tenant.name,
         replica=seat.replica,
@@ -325,11 +384,11 @@ def _tenant(judge: MixJudge, laid: Laid, index: int, seat: UnitSeat) -> SeatedTe
         cv=tenant.cv,
         isolated=tenant.isolation != "any",
         memory_bytes=int(predicted.memory_bytes[0, index]),
-        slowdown=(
-            float(predicted.slowdown.lower[0, index]),
-            float(predicted.slowdown.estimate[0, index]),
-            float(predicted.slowdown.upper[0, index]),
-        ),
+        slowdown=slowdown,
+        ends_s=None
+        if job is None
+        else (job.seconds * slowdown[0], job.seconds * slowdown[1], job.seconds * slowdown[2]),
+        due_s=None if job is None else job.seconds * job.stretch,
         kept=tuple(
             KeptObjective(
                 objective.label,

@@ -3,11 +3,13 @@
 A predictor is a function: the simulation, a model learnt from runs, or a table of measurements.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
+from cotenant.planning.mixes.tenants import ServingTenant
 from cotenant.planning.solver.problem import NOBODY, Bools, Floats, Ints
 
 
@@ -70,3 +72,15 @@ class MixPredictor(Protocol):
     def __call__(self, mixes: Mixes, /) -> PredictedMix:
         """What would happen."""
         ...
+
+
+FOREVER_MS = 1e12
+
+
+def limits_of(tenants: Sequence[ServingTenant]) -> Floats:
+    """Tenants x objectives; without an objective, any finite time will do. The last row is an empty seat."""
+    width = max((len(tenant.objectives) for tenant in tenants), default=0) or 1
+    limits = np.full((len(tenants) + 1, width), FOREVER_MS)
+    for number, tenant in enumerate(tenants):
+        limits[number, : len(tenant.objectives)] = [objective.limit_ms for objective in tenant.objectives]
+    return limits

@@ -10,6 +10,7 @@ from cotenant.planning.mixes.predictor import MixPredictor
 from cotenant.planning.mixes.tenants import ServingTenant, Unit, UnitSeat
 from cotenant.planning.mixes.why import broken
 from cotenant.planning.solver.problem import Bools
+from cotenant.text import amount
 
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 
@@ -52,7 +53,12 @@ def hopeless(
 def _fit(judge: MixJudge) -> Bools:
     """By unit: whether some way to use some device serves it alone."""
     fits = np.zeros(len(judge.units), dtype=bool)
-    for option in range(len(judge.ways)):
+    # A part of a device serves nobody alone whom the whole doesn't, unless it asks for a part.
+    parts = any(tenant.isolation == "mig" or tenant.share is not None for tenant in judge.tenants)
+    whole = any(not way.divides for way in judge.ways)
+    for option, way in enumerate(judge.ways):
+        if way.divides and whole and not parts:
+            continue
         left = np.flatnonzero(~fits)
         if left.size:
             fits[left] = judge.lay_out(option, left[:, None]).fits
@@ -67,20 +73,33 @@ def floors(tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predic
     parts = [1 / count for count in COUNTS]
     judges = [_alone(tenants, kinds, predictor, everyone, part) for part in parts]
     for number, tenant in enumerate(tenants):
-        best = (np.inf, "", "")
-        for judge in judges:
-            for option, way in enumerate(judge.ways):
-                laid = judge.lay_out(option, np.array([[number]], np.int64))
-                sentence, _, strain, _ = broken(judge, laid, option=option)
-                if bool(laid.fits[0]):
-                    strain, sentence = 0.0, ""
-                best = min(best, (strain, sentence, kinds[way.kind].name))
-        if best[0] == 0.0:
-            count = tenant.replicas or COUNTS[-1]
-            sentences.append(f"{tenant.name} can't serve {tenant.rate_rps:g}/s with {count} replicas on {best[2]}")
+        strain, sentence, where = min((_closest(judge, number) for judge in judges), key=lambda result: result[0])
+        if strain == 0.0:
+            count = tenant.replicas or 1  # a number was asked for, else it would have got what it needs
+            sentence, where = too_few(tenants, kinds, predictor, number, count)
+            given = amount(count, "replica")
+            sentences.append(f"{tenant.name} can't serve {tenant.rate_rps:g}/s with {given} on {where}: {sentence}")
         else:
-            sentences.append(f"{tenant.name} can't meet its objectives even alone on {best[2]}: {best[1]}")
+            sentences.append(f"{tenant.name} can't meet its objectives even alone on {where}: {sentence}")
     return sentences
+
+
+def too_few(
+    tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: MixPredictor, number: int, count: int
+) -> tuple[str, str]:
+    """Which objective this number of replicas misses, and on which device."""
+    return _closest(_alone(tenants, kinds, predictor, [number], 1 / count), 0)[1:]
+
+
+def _closest(judge: MixJudge, unit: int) -> tuple[float, str, str]:
+    """Of a unit alone: how far the best way to use a device is from serving it, what it breaks there, and where."""
+    results = []
+    for option, way in enumerate(judge.ways):
+        laid = judge.lay_out(option, np.array([[unit]], np.int64))
+        sentence, _, strain, _ = broken(judge, laid, option=option)
+        kind = judge.kinds[way.kind].name
+        results.append((0.0, "", kind) if bool(laid.fits[0]) else (strain, sentence, kind))
+    return min(results, key=lambda result: result[0])
 
 
 def _alone(

@@ -59,6 +59,10 @@ class SeatedTenant:
     """Requests that usually run together, if the server batches what waits; None if every batch fills up."""
     doubt: str = ""
     """What of its prediction was never validated; empty if all of it was."""
+    ends_s: tuple[float, float, float] | None = None
+    """When a job ends, counted from its start: lower, estimate, upper; None for what has a rate."""
+    due_s: float | None = None
+    """When it has to."""
     holds_to: float | None = None
     """All tenants on the device meet their objectives up to this multiple of the tenant's rate."""
 

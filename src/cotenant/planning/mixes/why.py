@@ -1,17 +1,17 @@
 """Explain a plan: rejected cheaper alternatives, room for growth, and the next measurement."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 
-from cotenant.planning.mixes.judge import CAPPED, Laid, MixJudge
-from cotenant.planning.mixes.kinds import DeviceKind
+from cotenant.planning.mixes.judge import Laid, MixJudge
+from cotenant.planning.mixes.kinds import CAPPED, DeviceKind
 from cotenant.planning.mixes.serving_plan import Measurement, PlannedDevice, Refusal, Rejected, SeatedTenant
 from cotenant.planning.mixes.tenants import Unit, UnitSeat
 from cotenant.planning.solver.problem import NOBODY, PlacedGroup
-from cotenant.text import milliseconds, percent, together
+from cotenant.text import amount, milliseconds, percent, together
 
 FACTORS = np.concatenate([np.arange(1.0, 2.0, 0.05), np.arange(2.0, 4.01, 0.25)])
 MOST_DEVICES = 14
@@ -34,10 +34,16 @@ class Reasons:
     measure: Measurement | None
 
 
-def reasons(judge: MixJudge, columns: Sequence[PlacedGroup], devices: Sequence[PlannedDevice]) -> Reasons:
-    """Try cheaper alternatives and name the objective each would break."""
+def reasons(
+    judge: MixJudge,
+    columns: Sequence[PlacedGroup],
+    devices: Sequence[PlannedDevice],
+    more: Callable[[], bool] = lambda: True,
+) -> Reasons:
+    """Try cheaper alternatives while there is time, and name the objective each would break."""
     tried = sorted(
-        _alternatives(judge, columns, devices), key=lambda attempt: (attempt.strain, -attempt.rejected.saves_per_h)
+        _alternatives(judge, columns, devices, more),
+        key=lambda attempt: (attempt.strain, -attempt.rejected.saves_per_h),
     )
     rejected = tuple(attempt.rejected for attempt in tried[:MOST_REJECTED])
     if not tried:
@@ -51,31 +57,52 @@ def reasons(judge: MixJudge, columns: Sequence[PlacedGroup], devices: Sequence[P
     return Reasons(rejected, nearest.binding, cheaper, _measure(rejected, devices))
 
 
-def refusals(judge: MixJudge, columns: Sequence[PlacedGroup], names: Sequence[str]) -> tuple[Refusal, ...]:
-    """What fails for each of these tenants on the device of the plan where it comes closest to fitting."""
+def refusals(
+    judge: MixJudge, columns: Sequence[PlacedGroup], names: Sequence[str], replicas: Sequence[int]
+) -> tuple[Refusal, ...]:
+    """What fails for each of these tenants on the device of the plan where it, or a replica, comes closest to fitting.
+
+    Args:
+        judge: Judged the plan.
+        columns: The plan.
+        names: The tenants that it leaves out.
+        replicas: By tenant: how many it needs to meet its objectives alone.
+    """
     refused = []
+    free = sum(kind.available for kind in judge.kinds) - sum(column.devices for column in columns)
     for name in names[:MOST_REFUSED]:
         number = next(index for index, tenant in enumerate(judge.tenants) if tenant.name == name)
+        tenant, count = judge.tenants[number], replicas[number]
         own = [column for column in columns if column.devices == 1]
         best = (np.inf, "no device is left for it")
         for column in own:
             seats = [judge.units[unit] for unit in column.members]
-            unit = Unit((UnitSeat(number, judge.tenants[number].rate_rps),))
-            beside = MixJudge(judge.tenants, judge.kinds, [*seats, unit], judge.predictor, minimise=judge.minimise)
+            unit = Unit((UnitSeat(number, tenant.rate_rps / count),))
+            beside = MixJudge(
+                judge.tenants, judge.kinds, [*seats, unit], judge.predictor, minimise=judge.minimise, known=judge.known
+            )
             laid = beside.lay_out(column.option, np.arange(len(seats) + 1, dtype=np.int64)[None, :])
+            if bool(laid.fits[0]):
+                continue
             sentence, _, strain, _ = broken(beside, laid, option=column.option)
             others = together([judge.tenants[seat.tenant].name for unit in seats for seat in unit.seats])
             best = min(
                 best, (strain, f"beside {others} on {judge.kinds[judge.ways[column.option].kind].name}: {sentence}")
             )
-        refused.append(Refusal(name, best[1]))
+        reason = best[1]
+        if count > 1:
+            closest = f"; a replica {reason}" if own else ""
+            reason = f"needs {count} replicas for {tenant.rate_rps:g}/s, with {amount(free, 'device')} free{closest}"
+        refused.append(Refusal(name, reason))
     return tuple(refused)
 
 
-def with_sensitivity(judge: MixJudge, column: PlacedGroup, device: PlannedDevice) -> PlannedDevice:
-    """The device with the factor by which each tenant's rate may grow before an objective is missed."""
+def with_sensitivity(
+    judge: MixJudge, column: PlacedGroup, device: PlannedDevice, more: Callable[[], bool] = lambda: True
+) -> PlannedDevice:
+    """The device with the factor by which each rate may grow before an objective is missed, while time lasts."""
     tenants = tuple(
-        replace(tenant, holds_to=_holds_to(judge, column, seat)) if tenant.rate_rps > 0 else tenant
+        replace(tenant, holds_to=_holds_to(judge, column, seat)) if tenant.rate_rps > 0 and more() else tenant
         for seat, tenant in enumerate(device.tenants)
     )
     return replace(device, tenants=tenants)
@@ -143,12 +170,16 @@ class _Tried:
     binding: str
 
 
-def _alternatives(judge: MixJudge, columns: Sequence[PlacedGroup], devices: Sequence[PlannedDevice]) -> list[_Tried]:
+def _alternatives(
+    judge: MixJudge, columns: Sequence[PlacedGroup], devices: Sequence[PlannedDevice], more: Callable[[], bool]
+) -> list[_Tried]:
     """Merge two devices, or move a device's tenants to a cheaper kind."""
-    tried = []
+    tried: list[_Tried] = []
     single = [index for index, column in enumerate(columns) if column.devices == 1]
     idle = sorted(single, key=lambda index: devices[index].busy)[:MOST_DEVICES]
     for first, other in combinations(idle, 2):
+        if not more():
+            return tried
         members = (*columns[first].members, *columns[other].members)
         saved = min(devices[first].price_per_h, devices[other].price_per_h)
         dearer = max((columns[first], columns[other]), key=lambda column: column.cost)
@@ -156,6 +187,8 @@ def _alternatives(judge: MixJudge, columns: Sequence[PlacedGroup], devices: Sequ
         if attempt := _best(judge, members, kinds, saved):
             tried.append(attempt)
     for column, device in ((columns[index], devices[index]) for index in single):
+        if not more():
+            return tried
         kinds = {
             number
             for number, kind in enumerate(judge.kinds)
@@ -200,7 +233,7 @@ def _holds_to(judge: MixJudge, column: PlacedGroup, position: int) -> float:
         seats = (*judge.units[unit].seats[:number], replace(seat, rate_rps=seat.rate_rps * factor),
                  *judge.units[unit].seats[number + 1 :])  # fmt: skip
         units = [Unit(seats) if other == unit else judge.units[other] for other in column.members]
-        again = MixJudge(judge.tenants, judge.kinds, units, judge.predictor, minimise=judge.minimise)
+        again = MixJudge(judge.tenants, judge.kinds, units, judge.predictor, minimise=judge.minimise, known=judge.known)
         laid = again.lay_out(column.option, np.arange(len(units), dtype=np.int64)[None, :])
         return bool(laid.fits[0])
 

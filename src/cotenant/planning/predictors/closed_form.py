@@ -42,6 +42,7 @@ class ClosedForm:
             quantiles = [objective.quantile for objective in tenant.objectives or (_ANY,)]
             levels[: len(quantiles)] = quantiles
 
+    @np.errstate(invalid="ignore")  # an engine without room for a request takes for ever
     def __call__(self, mixes: Mixes, /) -> PredictedMix:
         """What would happen."""
         seats = Seats.of(self.simulation, mixes)
@@ -244,7 +245,8 @@ class Seats:
 def _generating(seats: Seats, asked: _Asked, objective: Objective) -> Floats:
     """A sequence waits for a slot, its prompt is processed between two steps of the others, then it takes its steps.
 
-    The wait is that of a queue with as many servers as slots (Erlang's formula, scaled by the burstiness).
+    The wait is that of a queue with as many servers as slots: Erlang's formula, scaled by (arrivals' cv^2 + services'
+    cv^2) / 2 (Allen and Cunneen), of which the second is 0: a tenant's sequences are all of the same length.
     """
     rate, batch, slowdown, cv = asked
     active = _active(seats, rate, batch, slowdown)
@@ -256,7 +258,7 @@ def _generating(seats: Seats, asked: _Asked, objective: Objective) -> Floats:
     waits = _erlang(active, batch)
     tail = np.log(np.maximum(waits / (1 - objective.quantile), 1.0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        queued = np.where(tail > 0, lasts * (1 + cv**2) / 2 / (batch - active) * tail, 0.0)
+        queued = np.where(tail > 0, lasts * cv**2 / 2 / (batch - active) * tail, 0.0)
     queued = np.where(active < batch, queued, np.inf)
     begun = queued + prompt + step
     return np.asarray(begun if objective.metric == "ttft" else begun + (seats.outputs - 1) * step)

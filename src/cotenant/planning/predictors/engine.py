@@ -1,8 +1,8 @@
 """Predictions for planning on simulated GPUs by the event simulation, for the mixes that matter most.
 
 The kernels of all tenants run against each other under seeded arrivals, in batches of the size that usually waits. That
-gives the slowdown of batch after batch by the neighbours. Queues of single requests are then simulated with it, at the
-estimate of the service time and at both ends of its range; those of a generating tenant are computed in closed form.
+gives the slowdown of batch after batch by the neighbours. Queues of single requests, and of sequences that wait for a
+slot, are then simulated with it, at the estimate of the service time and at both ends of its range.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from cotenant.tenancy.load import Load, arrivals_ns
 
 ENGINE = "simulated (event engine)"
 METRICS = ("latency", "ttft", "tpot")
-SEQUENCES, SEQUENCE_REQUESTS = 5, 1000
+SEQUENCES, SEQUENCE_REQUESTS = 20, 1000
 """Replications of a tenant that generates without an engine, and requests of each."""
 QUEUES = 100
 """Seeds of a seat's arrivals."""
@@ -64,9 +64,11 @@ class EnginePredictor:
         """Ends x seats x objectives of latency, and the slowdown of each seat on its part."""
         seats = [seat for seat in range(mixes.tenants.shape[1]) if mixes.there[row, seat]]
         whole = len(seats) == 1 and not np.isfinite(mixes.share[row, seats[0]])
-        key = (mixes.device, "" if whole else mixes.sharing, mixes.clock_mhz, tuple(
+        places = tuple(
             (int(mixes.tenants[row, s]), round(float(mixes.rate_rps[row, s]), 9), int(mixes.batch[row, s]),
-             str(float(mixes.share[row, s])), float(low[s]), float(high[s])) for s in seats))  # fmt: skip
+             str(float(mixes.share[row, s])), float(low[s]), float(high[s])) for s in seats)  # fmt: skip
+        shape = (mixes.tenants.shape[1], *seats)  # of the result: groups of fewer tenants leave seats empty
+        key = (mixes.device, "" if whole else mixes.sharing, mixes.clock_mhz, shape, places)
         if key not in self._known:
             self._known[key] = self._simulated(mixes, row, seats, np.stack([low, np.ones_like(low), high]))
         return self._known[key]
@@ -97,56 +99,65 @@ class EnginePredictor:
         for end, factor in enumerate(factors):
             for seat, stretch in zip(seats, slowed, strict=True):
                 objectives = self.simulation.tenants[int(mix.tenants[0, seat])].objectives
-                if table.engine[0, seat] >= 0:
-                    times = self._steps(mix, table, seat, stretch * factor[seat])
-                    for index, objective in enumerate(objectives):
-                        result[end, seat, index] = 1e3 * times.of(objective.metric).quantile(objective.quantile)[end]
-                    continue
-                queue = self._queue(mix, table, seat, stretch * factor[seat])
+                times = self._times(mix, table, seat, stretch * factor[seat])
                 for index, objective in enumerate(objectives):
-                    result[end, seat, index] = 1e3 * queue.quantile(objective.quantile)[end]
-            generating = (table.outputs[0] > 1) & (table.engine[0] < 0)
-            if generating.any():
-                result[end, generating] = self.rough.latency(mix, table, slowdown * factor)[0][generating]
+                    result[end, seat, index] = 1e3 * times[objective.metric].quantile(objective.quantile)[end]
         return result, slowdown[0]
 
-    def request_times(self, mixes: Mixes, factors: Floats) -> list[dict[str, Replications]]:
-        """Times of single requests of the only row, by seat and metric, with service times that are longer by factors.
+    def request_times(
+        self, mixes: Mixes, ends: Sequence[Floats], *, closed: bool = False
+    ) -> list[list[dict[str, Replications]]]:
+        """Times of single requests of the only row, by end, seat and metric.
 
         Args:
             mixes: A single mix.
-            factors: By seat.
+            ends: By seat: factors by which service times are longer than simulated.
+            closed: Slow requests down as the closed form has it, without simulating their kernels.
         """
         table = Seats.of(self.simulation, mixes)
         seats = range(mixes.tenants.shape[1])
         if not np.isfinite(table.alone).all():
-            return [dict.fromkeys(METRICS, NEVER) for _ in seats]
+            return [[dict.fromkeys(METRICS, NEVER) for _ in seats] for _ in ends]
         slowdown = self.rough.slowdown(mixes, table)
-        batches = table.together(mixes, slowdown, self.simulation)
-        tenants = [self._seated(mixes, seat, seat, int(batches[0, seat])) for seat in seats]
-        slowed = [np.ones(1)]
-        if len(tenants) > 1 or tenants[0].engine is None:
-            slowed = stretches(tenants, slicing=TURNS if mixes.sharing == "processes" else None, seed=self.seed)
-        by_seat: list[dict[str, Replications]] = []
-        for seat, stretch in zip(seats, slowed, strict=True):
-            slower = stretch * factors[seat]
-            if table.engine[0, seat] >= 0:
-                times = self._steps(mixes, table, seat, slower)
-                by_seat.append({metric: times.of(metric) for metric in METRICS})
-            elif table.outputs[0, seat] > 1:
-                by_seat.append(self._sequences(mixes, table, seat, slower))
-            else:
-                by_seat.append(dict.fromkeys(METRICS, self._queue(mixes, table, seat, slower)))
-        return by_seat
+        if closed:
+            slowed = [slowdown[:, seat] for seat in seats]
+        else:
+            batches = table.together(mixes, slowdown, self.simulation)
+            tenants = [self._seated(mixes, seat, seat, int(batches[0, seat])) for seat in seats]
+            slowed = [np.ones(1)]
+            if len(tenants) > 1 or tenants[0].engine is None:
+                slowed = stretches(tenants, slicing=TURNS if mixes.sharing == "processes" else None, seed=self.seed)
+        return [
+            [
+                self._times(mixes, table, seat, stretch * factors[seat])
+                for seat, stretch in zip(seats, slowed, strict=True)
+            ]
+            for factors in ends
+        ]
+
+    def _times(self, mixes: Mixes, table: Seats, seat: int, stretch: Floats) -> dict[str, Replications]:
+        if table.engine[0, seat] >= 0:
+            times = self._steps(mixes, table, seat, stretch)
+            return {metric: times.of(metric) for metric in METRICS}
+        if table.outputs[0, seat] > 1:
+            return self._sequences(mixes, table, seat, stretch)
+        return dict.fromkeys(METRICS, self._queue(mixes, table, seat, stretch))
 
     def _sequences(self, mixes: Mixes, table: Seats, seat: int, stretch: Floats) -> dict[str, Replications]:
         """Sequences that take the first free slot; a step takes longer the more of them are in progress."""
         rate, slots = float(mixes.rate_rps[0, seat]), int(mixes.batch[0, seat])
         slow = float(stretch.mean())
-        if rate <= 0 or not np.isfinite(slow):
+        if not np.isfinite(slow):
             return dict.fromkeys(METRICS, NEVER)
         single, full = table.step_1[0, seat] / 1e3 * slow, table.step[0, seat] / 1e3 * slow
         prompt, outputs = table.first[0, seat] / 1e3 * slow, int(table.outputs[0, seat])
+        if rate <= 0:  # a job's slots are always taken
+            first_s, steps_s = prompt + full, np.array([full])
+            whole = np.array([first_s + (outputs - 1) * full])
+            return {
+                metric: Replications((times,))
+                for metric, times in zip(METRICS, (whole, np.array([first_s]), steps_s), strict=True)
+            }
         left = 1 - rate * prompt  # of the time, beside the prompts of others
         if left <= 0 or rate * (prompt + (outputs - 1) * full / left) >= slots:
             return dict.fromkeys(METRICS, NEVER)

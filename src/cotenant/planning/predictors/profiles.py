@@ -89,6 +89,8 @@ class Simulation:
         self._alone_ns: Floats = np.empty(0)
         self.engines: list[EngineLoads] = []
         """Engines that were asked for, each on its part of a device."""
+        self._engines: dict[tuple[object, ...], int] = {}
+        """Numbers of engines: tenants that run the same under the same arrivals have one of them."""
         self._choose_software()
 
     def profile(
@@ -230,16 +232,20 @@ class Simulation:
     def _engine(self, device: str, tenant: int, batch: int, part: "Part", clock_mhz: float | None) -> PartProfile:
         """An engine alone; its memory is that of a single request."""
         gpu, spec = self.gpus[device], self.spec(device, tenant, batch)
-        queue = gpu.engine_queue(spec, part, clock_mhz=clock_mhz)
         cv = max(self.tenants[tenant].cv, LEAST_CV)
+        key = device, spec.model_dump_json(), part, clock_mhz, cv
+        if key not in self._engines:
+            queue = gpu.engine_queue(spec, part, clock_mhz=clock_mhz)
 
-        def arrivals(rate_rps: float, seed: int, horizon_s: float) -> Floats:
-            return np.asarray(
-                arrivals_ns(Load(kind="gamma", rate_rps=rate_rps, cv=cv), seed=seed, horizon_s=horizon_s) / 1e9
-            )
+            def arrivals(rate_rps: float, seed: int, horizon_s: float) -> Floats:
+                return np.asarray(
+                    arrivals_ns(Load(kind="gamma", rate_rps=rate_rps, cv=cv), seed=seed, horizon_s=horizon_s) / 1e9
+                )
 
-        loads = EngineLoads(queue, arrivals)
-        self.engines.append(loads)
+            self._engines[key] = len(self.engines)
+            self.engines.append(EngineLoads(queue, arrivals))
+        number = self._engines[key]
+        loads = self.engines[number]
         step = self.usual_step(device, tenant, part, loads, clock_mhz)
         working = float(step.duration_ns.sum())
         scale = 1e3 * float(self.scale[tenant])
@@ -252,8 +258,8 @@ class Simulation:
             holds=float((step.occupancy * step.duration_ns).sum() / working) * part.domain_sms / gpu.gpu.sms,
             moves=float((step.dram * step.duration_ns).sum() / working) * part.dram_share,
             memory_bytes=float(gpu.memory_bytes(spec)),
-            outputs=max(queue.output, 2),
-            engine=len(self.engines) - 1,
+            outputs=max(loads.engine.output, 2),
+            engine=number,
             sequence_bytes=gpu.sequence_bytes(spec),
         )
 

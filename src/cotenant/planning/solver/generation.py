@@ -27,6 +27,7 @@ Clock = Callable[[], float]
 
 PROOF = "prices of the relaxation; one more tenant never frees room"
 UNKNOWN = "none: not enough time"
+INTERRUPTED = "none: interrupted"
 PER_ROUND = 400
 BEAM = 120
 BEAM_KEPT = 150
@@ -294,7 +295,9 @@ class _Opened:
                 continue
             judged = self.problem.judge(number, self.groups[places])
             columns += [
-                PlacedGroup(number, tuple(int(unit) for unit in self.groups[device] if unit != NOBODY), float(cost))
+                PlacedGroup(
+                    number, tuple(sorted(int(unit) for unit in self.groups[device] if unit != NOBODY)), float(cost)
+                )
                 for device, cost in zip(places, judged.cost, strict=True)
             ]
         return columns

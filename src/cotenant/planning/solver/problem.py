@@ -99,7 +99,7 @@ def columns_of(problem: Problem, option: int, groups: Ints) -> list[PlacedGroup]
         return []
     judged = problem.judge(option, groups)
     return [
-        PlacedGroup(option, tuple(int(unit) for unit in groups[row] if unit != NOBODY), float(judged.cost[row]))
+        PlacedGroup(option, tuple(sorted(int(unit) for unit in groups[row] if unit != NOBODY)), float(judged.cost[row]))
         for row in np.flatnonzero(judged.fits)
     ]
 

@@ -1,11 +1,12 @@
 """Choose the solver by the number of units."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
-from cotenant.planning.solver.generation import PROOF, UNKNOWN, Clock, FirstPlan, Solved, generate, start
+from cotenant.planning.solver.generation import INTERRUPTED, PROOF, UNKNOWN, Clock, FirstPlan, Solved, generate, start
 from cotenant.planning.solver.master import choose
 from cotenant.planning.solver.pricing import price
 from cotenant.planning.solver.problem import (
@@ -27,7 +28,12 @@ LEAST_S = 0.2
 
 
 def solve(
-    problem: Problem, *, clock: Clock, seconds: float, progress: Callable[[float], None] = lambda _: None
+    problem: Problem,
+    *,
+    clock: Clock,
+    seconds: float,
+    begun: FirstPlan | None = None,
+    progress: Callable[[float], None] = lambda _: None,
 ) -> Solved:
     """The best plan found in time, with a bound.
 
@@ -35,20 +41,33 @@ def solve(
         problem: The units to place.
         clock: Returns seconds; planning never reads the system clock itself.
         seconds: Approximate time limit.
+        begun: A plan to improve on.
         progress: Called with the cost of each better plan of a large problem.
     """
     end = clock() + seconds
-    begun = start(problem, lambda: clock() < end - QUICK_SHARE * seconds)
+    if begun is None or begun.left_out:
+        begun = start(problem, lambda: clock() < end - QUICK_SHARE * seconds)
     progress(cost_of(begun.columns))
     left = max(end - clock(), LEAST_S)
     try:
         if problem.units <= EVERY_GROUP:
             return enumerate_groups(problem, begun, seconds=left)
         if problem.units <= AT_ONCE:
-            return generate(problem, begun, clock=clock, seconds=left)
-        return improve_in_blocks(problem, begun, clock=clock, seconds=left, progress=progress)
+            return _raised(problem, generate(problem, begun, clock=clock, seconds=left))
+        return _raised(problem, improve_in_blocks(problem, begun, clock=clock, seconds=left, progress=progress))
     except KeyboardInterrupt:
-        return Solved(begun.columns, begun.left_out, cost_of(begun.columns), 0.0, "none: interrupted")
+        return Solved(begun.columns, begun.left_out, cost_of(begun.columns), 0.0, INTERRUPTED)
+
+
+def _raised(problem: Problem, solved: Solved) -> Solved:
+    """With the bounds that hold for every plan, where they are higher."""
+    if solved.left_out or solved.proof == INTERRUPTED:
+        return solved
+    room, number = bound_by_room(problem), bound_by_number(problem)
+    if max(room, number) <= solved.bound:
+        return solved
+    proof = f"no device holds more than {problem.most}" if number >= room else "the room that each takes alone"
+    return replace(solved, bound=min(max(room, number), solved.cost), proof=proof)
 
 
 # --- few units: judge every group, then choose. Assumes nothing about the judge
@@ -127,7 +146,8 @@ def improve_in_blocks(
     settled = not interrupted and not missing and not np.isnan(worth).any()
     bound = bound_of_all(problem, worth, clock=clock, seconds=seconds * BOUND_SHARE) if settled else 0.0
     cost = cost_of(columns)
-    return Solved(tuple(columns), tuple(missing), cost, min(bound, cost), PROOF if bound > 0 else UNKNOWN)
+    proof = INTERRUPTED if interrupted else PROOF if bound > 0 else UNKNOWN
+    return Solved(tuple(columns), tuple(missing), cost, min(bound, cost), proof)
 
 
 def _blocks(columns: list[PlacedGroup], units: int) -> list[list[PlacedGroup]]:
@@ -195,8 +215,18 @@ def bound_of_all(problem: Problem, worth: Floats, *, clock: Clock, seconds: floa
     return max(bound_by_room(problem), float(worth.sum()) / ratio)
 
 
+def bound_by_number(problem: Problem) -> float:
+    """Cost of as many of the cheapest devices as hold all units that don't span several."""
+    spanning = {unit for column in problem.given for unit in column.members}
+    floor = min(option.floor for option in problem.options)
+    return -(-(problem.units - len(spanning)) // problem.most) * floor
+
+
 def bound_by_room(problem: Problem) -> float:
-    """Cost of all units if devices could be rented by the share that each takes alone."""
+    """Cost of all units if devices could be rented by the share that each takes alone.
+
+    If all devices cost the same, whole ones.
+    """
     alone = np.arange(problem.units, dtype=np.int64)[:, None]
     least: Floats = np.full(problem.units, np.inf)
     for number, option in enumerate(problem.options):
@@ -204,4 +234,16 @@ def bound_by_room(problem: Problem) -> float:
         least = np.minimum(least, np.where(judged.fits, judged.busy * option.floor, np.inf))
     for column in problem.given:
         least[list(column.members)] = np.minimum(least[list(column.members)], column.cost / len(column.members))
-    return float(least[np.isfinite(least)].sum())
+    bound = float(least[np.isfinite(least)].sum())
+    floors = {option.floor for option in problem.options}
+    floor = floors.pop()
+    # Where a device costs more than its floor, whatever runs on it counts too.
+    whole = not floors and floor > 0 and all(column.cost % floor == 0 for column in problem.given)
+    return float(np.ceil(bound / floor - 1e-6) * floor) if whole and not _dearer(problem, floor) else bound
+
+
+def _dearer(problem: Problem, floor: float) -> bool:
+    """Whether some unit alone on a device costs more than the device itself."""
+    alone = np.arange(problem.units, dtype=np.int64)[:, None]
+    judged = [problem.judge(option, alone) for option in range(len(problem.options))]
+    return any(bool((each.cost[each.fits] > floor * (1 + 1e-9)).any()) for each in judged)
