@@ -2,13 +2,17 @@
 
 import html
 import re
+from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from cotenant.analyse.decision import Answer
 from cotenant.analyse.neighbours.watching import watched_of
+from cotenant.analyse.result import Result, side_by_side
 from cotenant.reporting.elements import (
     Bullet,
     DataTable,
@@ -26,7 +30,9 @@ from cotenant.reporting.elements.html import page
 from cotenant.reporting.elements.markdown import markdown
 from cotenant.reporting.elements.terminal import terminal
 from cotenant.reporting.figures.figure import Figure, Understanding
+from cotenant.reporting.results.methods import methods_elements
 from cotenant.reporting.results.watched import watched_elements
+from tests.analyse.decision.truth import Truth
 from validation.scripted_neighbours import Script, play
 from validation.watching import READ_EVERY_S, readings
 
@@ -111,3 +117,48 @@ def test_a_row_too_long_for_a_line_is_cut_and_others_are_not():
     lines = console.file.getvalue().splitlines()
     assert len(lines) == 3
     assert all("share" in line for line in lines[1:])
+
+
+def test_methods_are_those_of_the_run():
+    manifest = {
+        "run": "r", "study_name": "pairs", "seed": 7, "device": "sim:t4", "simulated": True, "why": "precise enough",
+        "device_description": {"title": "NVIDIA T4"}, "reached": {"blocks": 12}, "windows": {"window_s": 2.0},
+        "sessions": [{"packages": {"cotenant": "0.0.9"}}], "sha256": "abc",
+    }  # fmt: skip
+    run = Truth(blocks=12, requests=20)
+    run.trials("alone", {"a": (10, None)})
+    run.trials("mps[60, 40]", {"a": (12, None), "b": (9, None)}, "unstable", failed=("quiet_machine",))
+    result = Result((), (manifest,), run.summary(), {}, (), (), (), ())
+    (paragraph, cited) = methods_elements(result)
+    for part in (
+        "We simulated 1 mix under mps, and every tenant alone, on NVIDIA T4 (sim:t4) with cotenant 0.0.9",
+        "(study pairs, seed 7). Each of 12 blocks",
+        "in windows of 2 s",
+        "passed every check; most of the others failed because other processes used the device.",
+        "nothing was measured. The run is r, SHA-256 abc.",
+    ):
+        assert part in paragraph.text
+    assert "version = {0.0.9}" in cited.text
+
+
+def test_devices_come_in_the_order_given():
+    choices = []
+    for device in ("sim:a", "sim:b", "sim:c"):
+        run = Truth(requests=20)
+        run.solos(a=(10, None), b=(9, None))
+        run.trials("processes", {"a": (12, None), "b": (11, None)})
+        run.seen = [replace(seen, device=device) for seen in run.seen]
+        choices += run.answer().choices
+    given = [{"device": device} for device in ("sim:c", "sim:a", "sim:b")]
+    assert side_by_side(Answer((), tuple(choices)), given).devices == ("sim:c", "sim:a", "sim:b")
+
+
+@pytest.mark.parametrize(("mixes", "asks"), [("[pairs]", True), ("[solo]", False)])
+def test_a_run_that_was_interrupted_before_any_mix_answers_what_was_asked(mixes, asks):
+    run = Truth(blocks=2, requests=20)
+    run.solos(a=(10, None), b=(9, None))
+    manifest = {"run": "r", "state": "interrupted", "study": f"name: mine\nmixes: {mixes}\n"}
+    result = Result((Path("runs/mine/r"),), (manifest,), run.summary(), {}, (), (), (), ())
+    asked = "Can't tell yet whether these tenants may share: the run was interrupted after 4 trials of tenants alone"
+    assert (asked in result.opening[0]) == asks
+    assert ("cotenant run --resume runs/mine/r" in result.opening[0]) == asks

@@ -35,6 +35,8 @@ def main_table(result: Result) -> MainTable | None:
     knees = capacity_curves(result.summary)
     if knees and len({curve.cell.load for curve in knees}) == 1:
         return knees_of(knees)
+    if result.before_any_mix:
+        return None
     models = by_model(result.stages, {tenant.of: tenant.mean_latency_ms for tenant in result.tenants})
     return stages_of(models) if models else None
 

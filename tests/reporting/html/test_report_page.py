@@ -225,7 +225,7 @@ def test_a_run_without_a_valid_trial_says_why(tmp_path):
 def test_unstable_trials_alone_give_no_advice(tmp_path, text):
     shaky = page_of(write_run(tmp_path / "run", verdict="unstable", failed=["quiet_machine"], reasons=["busy"]))
     top = shaky[shaky.index("<h2>The answer") : shaky.index('<div id="detail"')]
-    assert "None of 12 trials is valid, most often because quiet_machine failed (12 trials)." in top
+    assert "None of 12 trials is valid, most often because other processes used the device (12 trials)." in top
     assert "tell yet about decoder + encoder: no trial of processes passed every check" in top
     assert "Share decoder + encoder" not in top
     assert "The results below" not in text

@@ -1,5 +1,6 @@
 """Style of figures: colours that work on white and on black, thin axes, no ornament."""
 
+import math
 from typing import Any
 
 PALETTE = ["#3578b9", "#d9702f", "#2a9270", "#a95bb0", "#a8871d", "#7a5c3e", "#6c7a89", "#1491a3"]
@@ -8,6 +9,10 @@ QUIET = "#868e96"
 """For references and secondary elements; visible on white and on black."""
 LIMIT = "#cf3a4a"
 """For objectives."""
+DARKEST_AT = 4.0
+"""Slowdown with the strongest colour."""
+WARMEST = 0.62
+"""Opacity of the strongest colour; text stays readable on white and on black."""
 
 CONFIG: dict[str, Any] = {
     "background": None,
@@ -124,3 +129,9 @@ def tips(*fields: tuple[str, str]) -> list[dict[str, Any]]:
 def interval_rows_height(lines: int) -> dict[str, int]:
     """Height of a panel with this many lines of dots."""
     return {"step": 26 if lines > 1 else 34}
+
+
+def warmth(slowdown: float | None) -> float:
+    """Opacity of the colour of a slowdown."""
+    doublings = math.log2(slowdown) if slowdown else 0.0
+    return round(min(WARMEST, abs(doublings) / math.log2(DARKEST_AT) * WARMEST), 3)

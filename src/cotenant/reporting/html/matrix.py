@@ -6,13 +6,22 @@ from dataclasses import dataclass
 
 from cotenant.analyse.decision import Answer, MixChoice, SharingOption
 from cotenant.analyse.decision.option import Kept
-from cotenant.analyse.decision.wording import mix_name, objectives, option_sentence, slowdowns, verdict, what_would_tell
+from cotenant.analyse.decision.wording import (
+    decision_word,
+    ended,
+    mix_name,
+    objectives,
+    option_sentence,
+    slowdowns,
+    verdict,
+    what_would_tell,
+)
 from cotenant.analyse.sharing.cells import Cell, shares_said
 from cotenant.analyse.sharing.summary import TenantSummary
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import Condition, mode_of
+from cotenant.reporting.figures.style import warmth
 from cotenant.reporting.html.tenant_lines import keys, slowdown
-from cotenant.reporting.results.decided import WORDS
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, percent, ratio, with_interval, without_interval
 
@@ -138,7 +147,7 @@ def _line(material: Material, choice: MixChoice, ways: tuple[str, ...], key_of: 
         condition=material.names.condition(Condition.of(cell)),
         run=material.names.run(cell.run),
         verdict=choice.verdict,
-        words=WORDS[choice.verdict],
+        words=decision_word(choice),
         squares=tuple(
             None if (option := options.get(way)) is None else _square(choice, option, name, key_of[option.cell])
             for way in ways
@@ -211,15 +220,10 @@ def _sentence(choice: MixChoice, option: SharingOption) -> str:
     if option is not choice.best:
         return option_sentence(option)
     sentence = verdict(choice)
-    return f"{sentence} To decide it: {what_would_tell(choice)}." if choice.verdict == "open" else sentence
+    return f"{sentence} To settle it: {ended(what_would_tell(choice))}" if choice.verdict == "open" else sentence
 
 
 # --- the heat map as a table of buttons, accessible to screen readers and the keyboard
-
-DARKEST_AT = 4.0
-"""Slowdown with the strongest colour."""
-WARMEST = 0.62
-"""Opacity of the strongest colour; text stays readable on white and on black."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,9 +314,3 @@ def _heat_square(tenant: TenantSummary, key: str, verdict: str) -> HeatSquare:
         faster=number.est is not None and number.est < 1,
         verdict="" if verdict == "valid" else verdict,
     )
-
-
-def warmth(slowdown: float | None) -> float:
-    """Opacity of the colour of a slowdown."""
-    doublings = math.log2(slowdown) if slowdown else 0.0
-    return round(min(WARMEST, abs(doublings) / math.log2(DARKEST_AT) * WARMEST), 3)

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cotenant import __version__
-from cotenant.analyse.decision import MeasuredObjective, MixChoice
+from cotenant.analyse.decision import MeasuredObjective
 from cotenant.analyse.decision.option import objective_of
-from cotenant.analyse.decision.wording import headline, objectives
+from cotenant.analyse.decision.wording import headline
 from cotenant.analyse.result import mostly_valid
 from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.closing import CHECK_WORDS
 from cotenant.analyse.sharing.summary import TenantSummary
 from cotenant.measure.checks import CHECKS
-from cotenant.reporting.elements.html import template_environment
+from cotenant.reporting.elements.html import fragment, template_environment
 from cotenant.reporting.figures.every import Drawn
 from cotenant.reporting.figures.figure import Figure, Row
 from cotenant.reporting.figures.latency import SLOWDOWN_UNDERSTANDING as UNDERSTANDING_SLOWDOWN
@@ -31,8 +32,9 @@ from cotenant.reporting.html.assets import columnar, embedded_json, markup, poli
 from cotenant.reporting.html.matrix import Matrix, heat_maps, matrix_of
 from cotenant.reporting.html.tenant_lines import HEADS, keys, tenant_lines, token_lines
 from cotenant.reporting.results.copies_grouped import copies_grouped
-from cotenant.reporting.results.decided import WORDS
+from cotenant.reporting.results.decided import devices_elements
 from cotenant.reporting.results.measured import errors_by_class, table_elements
+from cotenant.reporting.results.methods import methods_elements
 from cotenant.reporting.results.predicted import answer, map_elements
 from cotenant.store.manifest import PROFILE_PASS
 from cotenant.text import ratio, with_interval, without_interval
@@ -95,7 +97,7 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
         headline=material.opening if material.trials else [],
         verdict_said=_verdict_said(material),
         matrix=matrix,
-        beside=_beside(material),
+        beside="" if material.beside is None else fragment(devices_elements(material.beside)),
         verdicts=_verdicts(material),
         caution=_caution(material),
         heat_maps=heat_maps(material),
@@ -112,6 +114,7 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
         ],
         folded=[anchor for anchor, _, many, _ in sections if anchor != "variability" and _crowded(many)],
         most_lines=MOST_MIXES,
+        methods=fragment(methods_elements(material.result)),
         absent=[figure for many in drawn.values() for figure in many if not isinstance(figure, Figure)],
         tables=table_elements(material.result),
         checks=_checks(material),
@@ -146,30 +149,6 @@ def _members(material: Material, drawn: Mapping[str, Drawn]) -> list[tuple[str, 
     sentences = [line for work in material.fleet.works for line in (*spread(work.found), *anomalies(work.found))]
     sentences += [stuck_sentence(gpu.gpu, gpu.stuck) for gpu in material.fleet.stuck]
     return [("variability", "Variability between devices", drawn.get("variability", ()), sentences)]
-
-
-def _beside(material: Material) -> dict[str, Any] | None:
-    """Mixes by devices: the decision, the way to share and the work."""
-    beside = material.beside
-    if beside is None:
-        return None
-
-    def cell(choice: MixChoice | None) -> dict[str, str] | None:
-        if choice is None:
-            return None
-        return {
-            "verdict": choice.verdict,
-            "words": WORDS[choice.verdict],
-            "way": choice.best.cell.sharing,
-            "work": "" if choice.best.gauge.est is None else f"{without_interval(choice.best.gauge, ratio)}×",  # noqa: RUF001
-            "objectives": objectives(choice.best),
-        }
-
-    return {
-        "devices": beside.devices,
-        "rows": [(row.mix, row.under, [cell(choice) for choice in row.choices]) for row in beside.rows],
-        "left_out": beside.left_out,
-    }
 
 
 def _title(material: Material) -> str:
@@ -269,7 +248,10 @@ def _caution(material: Material) -> str:
         return ""
     failed = Counter(check for trial in material.trials for check in set(trial.failed_checks))
     few = f"Only {count['valid']}" if count["valid"] else "None"
-    commonest = "".join(f", most often because {name} failed ({times} trials)" for name, times in failed.most_common(1))
+    commonest = "".join(
+        f", most often because {CHECK_WORDS.get(name, f'{name} failed')} ({times} trials)"
+        for name, times in failed.most_common(1)
+    )
     return (
         f"{few} of {count.total()} trials {'is' if count['valid'] <= 1 else 'are'} valid{commonest}. "
         "The results below can settle a factor of two, but not a few percent."

@@ -24,7 +24,7 @@ from cotenant.reporting.figures.clocks import clock_figures, timeline_figures
 from cotenant.reporting.figures.figure import Absent, Figure
 from cotenant.reporting.figures.variability import fleet_figures
 from cotenant.reporting.html.assets import columnar, embedded_json, environment, markup, policy, resource, scripts
-from cotenant.reporting.terminal.variability import gpu_rows, level_columns, level_rows, pair_said
+from cotenant.reporting.results.varied import gpu_rows, level_columns, level_rows, pair_said
 from cotenant.store.database.add import add
 from cotenant.store.database.database import Database, MeasuredWork, SensorUse
 from cotenant.store.database.from_runs import BITS, CLOCKS

@@ -5,12 +5,22 @@ from collections.abc import Sequence
 from textwrap import wrap
 
 from cotenant.analyse.decision import Answer, MixChoice, SharingOption
-from cotenant.analyse.decision.wording import headline, mix_name, objectives, slowdowns, what_would_tell
+from cotenant.analyse.decision.wording import (
+    decision_word,
+    ended,
+    headline,
+    mix_name,
+    objectives,
+    slowdowns,
+    what_would_tell,
+)
 from cotenant.analyse.result import SideBySide
 from cotenant.analyse.sharing.cells import settings_said, sharing_said
-from cotenant.reporting.elements import DataTable, Element, Remark, Sentence, TableCell, Tone
+from cotenant.planning.mixes.kinds import Price, price_of
+from cotenant.reporting.elements import DataTable, Element, Remark, Section, Sentence, TableCell, Tone, Value
 from cotenant.reporting.elements import opening as first_sentences
 from cotenant.reporting.elements.terminal import NARROWEST
+from cotenant.reporting.figures.style import warmth
 from cotenant.reporting.terminal.literal import literal
 from cotenant.tenancy.device_names import DeviceName
 from cotenant.text import NOTHING, amount, ratio, with_interval, without_interval
@@ -23,7 +33,6 @@ MOST_NAMED = 2
 LONGEST_OBJECTIVES = 16
 TONES: dict[str, Tone] = {"share": "good", "apart": "bad", "open": "open"}
 TRIALS: dict[str, Tone] = {"valid": "good", "unstable": "open", "invalid": "bad"}
-WORDS = {"share": "share", "apart": "keep apart", "open": "can't tell yet"}
 
 
 def answer_elements(
@@ -73,7 +82,7 @@ def choices_table(choices: Sequence[MixChoice]) -> DataTable:
             "work or time": f"{done} {'time' if best.rates_given else 'work'}" if best.trusted else NOTHING,
             "worst slowdown": _worst(best) if best.trusted else NOTHING,
             "objectives": _objectives(best),
-            "verdict": TableCell(WORDS[choice.verdict], tone=TONES[choice.verdict]),
+            "verdict": TableCell(decision_word(choice), tone=TONES[choice.verdict]),
         }
         rows.append(tuple(texts[name] for name in columns))
     # A mix has one line: long names are cut on a terminal, and whole with --all.
@@ -86,7 +95,7 @@ def options_table(answer: Answer) -> DataTable:
     rows = []
     for choice in answer.choices:
         for option in choice.options:
-            verdict = TableCell(WORDS[choice.verdict], tone=TONES[choice.verdict]) if option is choice.best else ""
+            verdict = TableCell(decision_word(choice), tone=TONES[choice.verdict]) if option is choice.best else ""
             under = ", ".join(_condition(option, name) for name in _varying(answer.choices))
             rows.append(
                 (
@@ -158,7 +167,7 @@ def _lines(*sentences: str) -> int:
 
 
 def _open(choices: Sequence[MixChoice], most: int) -> list[str]:
-    """Measurements that would decide the open mixes, grouped by measurement."""
+    """Measurements that would settle the open mixes, grouped by measurement."""
     several = _varying(choices)
     same_mix = len({mix_name(choice.best.standings) for choice in choices}) == 1
     remedies: dict[str, list[str]] = {}
@@ -171,10 +180,10 @@ def _open(choices: Sequence[MixChoice], most: int) -> list[str]:
     lines = []
     for remedy, names in list(remedies.items())[:most]:
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-        lines.append(f"To decide {', '.join(names[:MOST_NAMED])}{more}: {remedy}.")
+        lines.append(f"To settle {', '.join(names[:MOST_NAMED])}{more}: {ended(remedy)}")
     if len(remedies) > most:
         left = sum(map(len, list(remedies.values())[most:]))
-        lines.append(f"{amount(left, 'other')} can't be decided yet either.")
+        lines.append(f"{amount(left, 'other')} {'is' if left == 1 else 'are'} open, too.")
     return lines
 
 
@@ -186,18 +195,29 @@ MARKS = {"share": "share", "apart": "apart", "open": "?"}
 
 
 def side_by_side_elements(beside: SideBySide, *, everything: bool = True) -> list[Element]:
-    """The decision on each device, mixes by devices, and what did not fit."""
-    rows = beside.rows if everything else beside.rows[:MOST_ROWS]
-    table = DataTable(
-        ("mix", *(DeviceName(device).model for device in beside.devices)),
-        tuple((f"{row.mix}{', ' + row.under if row.under else ''}", *map(_beside_cell, row.choices)) for row in rows),
-        "Devices side by side: the best way to share each mix",
-        ruled=False,
-        cut=("mix",),
-    )
-    elements: list[Element] = [*first_sentences(beside.said), table]
-    if more := len(beside.rows) - len(rows):
-        elements.append(Remark(f"and {amount(more, 'more mix', 'more mixes')}: --all shows them"))
+    """The decision on each device, and the devices side by side."""
+    return [*first_sentences(beside.said), *devices_elements(beside, everything=everything)]
+
+
+def devices_elements(beside: SideBySide, *, everything: bool = True) -> list[Element]:
+    """Mixes by devices with the devices' prices, and what did not fit."""
+    lines: list[tuple[Value, ...]] = [
+        (f"{row.mix}{', ' + row.under if row.under else ''}", *map(_beside_cell, row.choices)) for row in beside.rows
+    ]
+    prices = [price_of(device, {}) for device in beside.devices]
+    priced: list[tuple[Value, ...]] = [("per hour", *map(_price_cell, prices))] if any(prices) else []
+    columns = ("mix", *(DeviceName(device).model for device in beside.devices))
+    title = "Devices side by side: the best way to share each mix"
+    table = DataTable(columns, (*lines[:MOST_ROWS], *priced), title, ruled=False, cut=("mix",))
+    elements: list[Element] = [table]
+    if further := lines[MOST_ROWS:]:
+        more = amount(len(further), "more mix", "more mixes")
+        rest = DataTable(columns, tuple(further), f"{title}, continued", ruled=False, cut=("mix",))
+        elements.append(
+            Section(f"{more} on these devices", "more-mixes", (rest,), folded=True)
+            if everything
+            else Remark(f"and {more}: --all shows them")
+        )
     return [*elements, *(Sentence(line, "open") for line in beside.left_out)]
 
 
@@ -207,5 +227,18 @@ def _beside_cell(choice: MixChoice | None) -> TableCell:
     answer = objectives(choice.best)
     kept = f", {answer}" if answer and answer != "all kept" else ""
     done = without_interval(choice.best.gauge, ratio)
-    figure = f"{sharing_said(choice.best.cell.sharing)} {done}{'' if choice.best.gauge.est is None else 'x'}"
-    return TableCell(f"{MARKS[choice.verdict]} {figure}{kept}", tone=TONES[choice.verdict])
+    gauge = choice.best.gauge
+    figure = f"{sharing_said(choice.best.cell.sharing)} {done}{'' if gauge.est is None else 'x'}"
+    gain = None if not gauge.est else 1 / gauge.est if choice.best.rates_given else gauge.est
+    return TableCell(
+        f"{MARKS[choice.verdict]} {figure}{kept}",
+        tone=TONES[choice.verdict],
+        warmth=None if gain is None else warmth(max(gain, 1 / gain)),
+        faster=gain is not None and gain >= 1,
+        hatched=choice.verdict == "open",
+        hint=with_interval(gauge, ratio),
+    )
+
+
+def _price_cell(price: Price | None) -> TableCell:
+    return TableCell(NOTHING if price is None else f"${price.usd_per_h:.2f}", hint="" if price is None else price.basis)

@@ -33,6 +33,7 @@ from cotenant.reporting.main_table import main_table
 from cotenant.reporting.results.activity import device_elements
 from cotenant.reporting.results.copies_grouped import copies_grouped
 from cotenant.reporting.results.decided import TRIALS, answer_elements, options_table, side_by_side_elements
+from cotenant.reporting.results.methods import methods_elements
 from cotenant.store.manifest import own_loads
 from cotenant.text import NOTHING, Interval, amount, figure, in_time, ratio, with_interval, without_interval
 
@@ -59,6 +60,7 @@ def measured_elements(result: Result) -> list[Element]:
         Section("The run", "run", tuple(run_facts(manifest, result.summary) for manifest in result.manifests)),
         *table_elements(result),
         Section("In sentences", "sentences", (Sentences((*result.notes, *result.sentences)),)),
+        Section("Methods and citation", "methods", tuple(methods_elements(result))),
     ]
 
 

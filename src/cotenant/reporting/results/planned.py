@@ -161,6 +161,8 @@ def _seat(copies: Sequence[SeatedTenant]) -> list[tuple[str | TableCell, ...]]:
     first = (str(tenant.at_once), software, share_of(tenant))
     last = f"{growth:.3g}x" if growth else ""
     lines = [_figures([copy.kept[number] for copy in copies]) for number in range(len(tenant.kept))]
+    if tenant.ends_s is not None and tenant.due_s is not None:
+        lines.append(_ends(tenant.ends_s, tenant.due_s))
     return [
         (*(("", "", "") if number else first), *line, "" if number else last)
         for number, line in enumerate(lines or [("", "", "", "")])
@@ -172,6 +174,18 @@ def _figures(kept: Sequence[KeptObjective]) -> tuple[str, str | TableCell, str, 
     bullet = Bullet(worst.estimate_ms, min(each.lower_ms for each in kept), worst.upper_ms, worst.limit_ms)
     ends = f"{figure(bullet.estimate)} [{figure(bullet.lower)}, {figure(bullet.upper)}]"
     return worst.objective, TableCell(ends, bullet=bullet), figure(worst.limit_ms), percent(worst.headroom)
+
+
+def _ends(ends_s: tuple[float, float, float], due_s: float) -> tuple[str, str | TableCell, str, str]:
+    """When a job ends, and has to, in the unit that suits the latter."""
+    unit, seconds = next((pair for pair in (("h", 3600.0), ("min", 60.0)) if due_s >= pair[1]), ("s", 1.0))
+    lower, estimate, upper = (figure(end / seconds) for end in ends_s)
+    return (
+        "ends after",
+        f"{estimate} [{lower}, {upper}] {unit}",
+        f"{figure(due_s / seconds)} {unit}",
+        percent(1 - ends_s[2] / due_s),
+    )
 
 
 def share_of(tenant: SeatedTenant) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from cotenant.prediction.interference.forecast import MixForecast, NextMix, PredictedMixes, TenantForecast
 from cotenant.reporting.elements import DataTable, Element, Remark, Section, Sentence, Sentences, TableCell
 from cotenant.reporting.elements import html as page
-from cotenant.reporting.html.matrix import warmth
+from cotenant.reporting.figures.style import warmth
 from cotenant.tenancy.device_names import DeviceName
 from cotenant.text import NOTHING, amount, figure, percent, ratio, size, with_interval
 

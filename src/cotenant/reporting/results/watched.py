@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.neighbours.watched_evidence import WatchedExplanation
 from cotenant.analyse.neighbours.watching import (
     CPU_S,
     GPU_S,
@@ -234,6 +235,17 @@ def _curves(watched: Watched, what: str) -> list[Drawing]:
     columns = (unit, "least", "mean", "most")
     instead = DataTable(columns, tuple(ranges), numbers=frozenset(columns[1:]))
     return [Drawing(Figure(what, title, "", whole(spec, 220), tuple(rows), words), instead)]
+
+
+def explained_elements(explanation: WatchedExplanation) -> list[Element]:
+    """Why watched servers were as slow as they were: tenant by tenant."""
+    return [
+        *(
+            Section(causes.tenant, causes.tenant, (Sentences(causes.sentences, plain=True),))
+            for causes in explanation.tenants
+        ),
+        Remark(f"Watched on {explanation.device}: it rests on what the traffic happened to show. {INTERVALS}"),
+    ]
 
 
 def _utc(since_s: float) -> str:

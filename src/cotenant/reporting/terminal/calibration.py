@@ -11,7 +11,7 @@ from cotenant.reporting.terminal.literal import literal
 
 if TYPE_CHECKING:
     from cotenant.devices.simulated.solo_times import Calibration, EngineCalibration
-    from cotenant.prediction.calibration.engine_loads import PredictedLoad
+    from cotenant.prediction.calibration.engine_loads import PredictedLoad, PredictedMs
 
 
 def calibration_table(calibration: "Calibration") -> RenderableType:
@@ -37,26 +37,32 @@ def engine_calibration_parts(calibration: "EngineCalibration") -> tuple[Renderab
     rows = [
         (
             "host" if rate.rate.host else "device",
-            f"{rate.value:.3g} ± {rate.half:.2g}",
+            f"{_rounded(rate.value, rate.half)} ± {_rounded(rate.half, rate.half)}",
             rate.rate.unit,
             "yes" if rate.determined else "hardly: mostly the usual value",
         )
         for rate in fit.rates
     ]
-    error = f"{fit.off:.1%} off on average; probes that were left out {fit.left_out:.1%}."
+    unseen = f"TTFT {fit.ttft.left_out:.1%}, TPOT {fit.tpot.left_out:.1%}"
+    error = f"{fit.off:.1%} off on average; probes that were left out: {unseen}."
     return listing(("part", "rate", "unit", "determined"), rows), Text("\n".join((error, *calibration.notes)))
+
+
+def _rounded(value: float, half: float) -> str:
+    """To the digits that its interval leaves."""
+    return f"{value:,.0f}" if half >= 10 else f"{value:.1f}" if half >= 0.5 else f"{value:.3f}"
 
 
 def predicted_loads_parts(predicted: "Sequence[PredictedLoad]") -> tuple[RenderableType, ...]:
     """Times of a calibrated server by load, and what goes beyond its probes."""
 
-    def ranged(ms: float, load: "PredictedLoad") -> str:
-        return f"{ms:.3g} [{ms * load.low:.3g}, {ms * load.high:.3g}]" if load.keeps_up else "can't keep up"
+    def ranged(time: "PredictedMs", load: "PredictedLoad") -> str:
+        return f"{time.ms:.3g} [{time.low:.3g}, {time.high:.3g}]" if load.keeps_up else "can't keep up"
 
     rows = [
         (
             f"{load.prompt}/{load.tokens} {load.load}",
-            *(ranged(ms, load) for ms in (*load.ttft_ms, *load.tpot_ms)),
+            *(ranged(time, load) for time in (*load.ttft, *load.tpot)),
             f"{load.together:.3g}",
         )
         for load in predicted

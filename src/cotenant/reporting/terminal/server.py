@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from cotenant.analyse.judged_promises import JudgedPromise
-from cotenant.reporting.terminal.promises import judged_parts
+from cotenant.reporting.elements.terminal import terminal
+from cotenant.reporting.results.promised import judged_elements
 from cotenant.text import NOTHING, amount, duration, figure, milliseconds, percent
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def status_parts(status: Mapping[str, Any]) -> tuple[RenderableType, ...]:
         table.add_row(*row)
     shed = list(filter(None, map(_not_served, status["tenants"])))
     down = [f"{worker['why']}; asked again for {duration(worker['down_s'])}" for worker in _down(status)]
-    judged = judged_parts([JudgedPromise.from_json(row) for row in status.get("promises", ())])
+    judged = terminal(judged_elements([JudgedPromise.from_json(row) for row in status.get("promises", ())]))
     badge = Text("SIMULATED ", "bold reverse magenta") if simulated else Text("")
     head = badge + Text("\n".join((line, *down, *_gaps(status.get("record")))))
     return (head, table, *([Text("\n".join(shed))] if shed else []), Group(*judged))

@@ -1,11 +1,7 @@
-"""Differences between GPUs, for a terminal."""
+"""Differences between GPUs."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
-
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from cotenant.analyse.variability.drift import Drift
 from cotenant.analyse.variability.summary import Variability
@@ -19,10 +15,8 @@ from cotenant.analyse.variability.wording import (
     slow_sentence,
     stuck_sentence,
 )
-from cotenant.reporting.elements.terminal import sentence_list
-from cotenant.reporting.terminal.grouped import listing
-from cotenant.reporting.terminal.literal import literal
-from cotenant.text import NOTHING, figure, percent
+from cotenant.reporting.elements import SIMULATED, DataTable, Element, Remark, Sentence, Sentences
+from cotenant.text import NOTHING, amount, figure, percent
 
 if TYPE_CHECKING:
     from cotenant.analyse.variability.attribution import SharedPower
@@ -37,7 +31,7 @@ SLOWEST = 12
 """Rows of a GPU table without --all."""
 
 
-def contents_parts(contents: "Contents") -> tuple[RenderableType, ...]:
+def contents_elements(contents: "Contents") -> list[Element]:
     """Sources, then work."""
     sources = [
         (source.name, source.kind, source.gpus, source.measurements, source.readings, source.added_utc[:10])
@@ -47,16 +41,16 @@ def contents_parts(contents: "Contents") -> tuple[RenderableType, ...]:
         (work.name, "yes" if work.simulated else "", work.gpus, work.measurements, _span(work.first_s, work.last_s))
         for work in contents.works
     ]
-    parts: list[RenderableType] = [
-        Text(literal(f"{contents.home}: {len(contents.sources):,} sources"), "bold"),
-        listing(("source", "kind", "GPUs", "measurements", "readings", "added"), sources),
+    parts: list[Element] = [
+        Sentence(f"{contents.home}: {amount(len(contents.sources), 'source')}", "answer"),
+        DataTable(("source", "kind", "GPUs", "measurements", "readings", "added"), tuple(sources)),
     ]
     if works:
-        parts.append(listing(("work", "simulated", "GPUs", "measurements", "when"), works))
-    return tuple(parts)
+        parts.append(DataTable(("work", "simulated", "GPUs", "measurements", "when"), tuple(works)))
+    return parts
 
 
-def added_parts(additions: "Sequence[Added]") -> tuple[RenderableType, ...]:
+def added_elements(additions: "Sequence[Added]") -> list[Element]:
     """The import result of each source, and what was left out."""
     rows = [
         (
@@ -69,49 +63,44 @@ def added_parts(additions: "Sequence[Added]") -> tuple[RenderableType, ...]:
         )
         for addition in additions
     ]
-    parts: list[RenderableType] = [listing(("source", "kind", "", "GPUs", "measurements", "readings"), rows)]
-    left_out = [
+    left_out = tuple(
         f"{addition.source.name}: {sentence}" for addition in additions for sentence in addition.source.left_out
-    ]
-    return (*parts, sentence_list(left_out)) if left_out else tuple(parts)
+    )
+    table = DataTable(("source", "kind", "", "GPUs", "measurements", "readings"), tuple(rows))
+    return [table, *([Sentences(left_out)] if left_out else ())]
 
 
-def gpus_parts(works: Sequence[Variability], *, every: bool = False) -> tuple[RenderableType, ...]:
+def gpus_elements(works: Sequence[Variability], *, every: bool = False) -> list[Element]:
     """For each kind of work: sentences, sources of variance, GPUs from slow to fast."""
     if not works:
-        return (Text("There are sensor readings but no measurements yet: cotenant db add RUN"),)
-    parts: list[RenderableType] = []
+        return [Sentence("There are sensor readings but no measurements yet: cotenant db add RUN")]
+    parts: list[Element] = []
     for addition in works:
-        parts.append(_title(addition.work, simulated=addition.simulated))
-        parts.append(sentence_list(headline(addition)))
+        parts += [_title(addition.work, simulated=addition.simulated), Sentences(tuple(headline(addition)))]
         if levels := level_rows(addition):
-            parts.append(listing(level_columns(addition), levels))
-        parts += [Text(literal(note), "dim") for note in addition.decomposition.notes]
+            parts.append(DataTable(level_columns(addition), tuple(levels)))
+        parts += [Remark(note) for note in addition.decomposition.notes]
         rows = gpu_rows(addition)
         shown = rows if every else rows[:SLOWEST]
         parts.append(_gpu_table(shown, addition.noun))
         if len(shown) < len(rows):
-            parts.append(Text(f"and {len(rows) - len(shown):,} faster ones; --all shows them", "dim"))
-    return tuple(parts)
+            parts.append(Remark(f"and {len(rows) - len(shown):,} faster ones; --all shows them"))
+    return parts
 
 
-def _title(work: str, *, simulated: bool) -> Text:
-    return Text(literal(work), "bold underline") + Text(" SIMULATED" if simulated else "", "bold magenta")
+def _title(work: str, *, simulated: bool) -> Sentence:
+    return Sentence(f"{work} {SIMULATED}" if simulated else work, "title")
 
 
-def _gpu_table(rows: Sequence[tuple[str, ...]], noun: str) -> Table:
-    """Names are never wrapped and empty columns are dropped, to fit a narrow page."""
-    filled = [i for i, name in enumerate(GPU_COLUMNS) if i < 2 or any(row[i] not in {"", NOTHING} for row in rows)]
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for i in filled:
-        table.add_column(justify="left" if i in TEXTS else "right", no_wrap=i == 0, overflow="fold")
-    table.add_row(*(Text(noun if i == 0 else GPU_COLUMNS[i], "bold") for i in filled))
-    for row in rows:
-        table.add_row(*(Text(literal(row[i])) for i in filled))
-    return table
+def _gpu_table(rows: Sequence[tuple[str, ...]], noun: str) -> DataTable:
+    """Empty columns are dropped, to fit a narrow page."""
+    filled = [i for i, _ in enumerate(GPU_COLUMNS) if i < 2 or any(row[i] not in {"", NOTHING} for row in rows)]
+    columns = tuple(noun if i == 0 else GPU_COLUMNS[i] for i in filled)
+    numbers = frozenset(GPU_COLUMNS[i] for i in filled if i not in TEXTS)
+    return DataTable(columns, tuple(tuple(row[i] for i in filled) for row in rows), numbers=numbers, ruled=False)
 
 
-def gpu_parts(story: "GpuStory") -> tuple[RenderableType, ...]:
+def gpu_elements(story: "GpuStory") -> list[Element]:
     """One GPU under every kind of work, then its anomalies."""
     rows = [
         (
@@ -125,11 +114,11 @@ def gpu_parts(story: "GpuStory") -> tuple[RenderableType, ...]:
         )
         for work in story.works
     ]
-    parts: list[RenderableType] = [Text(literal(story.gpu), "bold")]
+    parts: list[Element] = [Sentence(story.gpu, "answer")]
     if rows:
-        parts.append(listing(("work", "place", "runs", "ms", "x median", "MHz", "°C", "W", "slow"), rows))
+        parts.append(DataTable(("work", *GPU_COLUMNS[1:]), tuple(rows)))
     if story.sensors:
-        parts.append(listing(("sensor", "readings"), list(story.sensors.items())))
+        parts.append(DataTable(("sensor", "readings"), tuple(story.sensors.items())))
     sentences = [slow_sentence(work.slow, work.noun) for work in story.works if work.slow]
     sentences += [change_sentence(change) for work in story.works for change in work.changes]
     sentences += [stuck_sentence(gpu.gpu, gpu.stuck) for gpu in story.stuck]
@@ -139,9 +128,8 @@ def gpu_parts(story: "GpuStory") -> tuple[RenderableType, ...]:
         *(f"{heat.source}: {heat_said(heat)}" for heat in story.heat),
     ]
     if models:
-        parts.append(sentence_list(models))
-    parts.append(sentence_list(sentences or ["No anomalies."]))
-    return tuple(parts)
+        parts.append(Sentences(tuple(models)))
+    return [*parts, Sentences(tuple(sentences or ["No anomalies."]))]
 
 
 def heat_said(heat: "HeatOf") -> str:
@@ -155,17 +143,17 @@ def _shared_said(power: "SharedPower") -> str:
     return f"{power.source}{under}: {sentence}"
 
 
-def sensor_parts(sensors: "Sequence[tuple[SensorUse, str]]") -> tuple[RenderableType, ...]:
+def sensor_elements(sensors: "Sequence[tuple[SensorUse, str]]") -> list[Element]:
     """One line per sensor."""
     if not sensors:
-        return (Text("There are no sensor readings yet: cotenant db add RUN"),)
+        return [Sentence("There are no sensor readings yet: cotenant db add RUN")]
     rows = [(sensor.gpu, sensor.sensor, sensor.origin, source, sensor.readings) for sensor, source in sensors]
-    return (listing(("GPU", "sensor", "read by", "source", "readings"), rows),)
+    return [DataTable(("GPU", "sensor", "read by", "source", "readings"), tuple(rows))]
 
 
-def pair_parts(pair: "SensorPair") -> tuple[RenderableType, ...]:
+def pair_elements(pair: "SensorPair") -> list[Element]:
     """Two sensors of the same quantity."""
-    return (sentence_list([pair_said(pair)]),)
+    return [Sentences((pair_said(pair),))]
 
 
 def pair_said(pair: "SensorPair") -> str:
@@ -174,9 +162,9 @@ def pair_said(pair: "SensorPair") -> str:
     return pair_sentence(first, second, pair.other.unit, pair.comparison)
 
 
-def trend_parts(drifts: Mapping[str, Drift]) -> tuple[RenderableType, ...]:
+def trend_elements(drifts: Mapping[str, Drift]) -> list[Element]:
     """By work: days, slope, changes."""
-    parts: list[RenderableType] = []
+    parts: list[Element] = []
     for work, drift in drifts.items():
         parts.append(_title(work, simulated=drift.simulated))
         slope = drift.per_month
@@ -185,21 +173,20 @@ def trend_parts(drifts: Mapping[str, Drift]) -> tuple[RenderableType, ...]:
         else:
             ends = ", ".join(f"{end * 100:+.2f}" for end in (slope.lo or 0.0, slope.hi or 0.0))
             sentence = f"{slope.est * 100:+.2f} % [{ends}] per 30 days, over {drift.days:.0f} days"
-        parts.append(Text(literal(sentence)))
-        rows = [(day(at), f"{ratio:.4f}", runs) for at, ratio, runs in drift.daily[-30:]]
-        parts.append(listing(("day", "x own median", "runs"), rows))
+        rows = tuple((day(at), f"{ratio:.4f}", runs) for at, ratio, runs in drift.daily[-30:])
+        parts += [Sentence(sentence), DataTable(("day", "x own median", "runs"), rows)]
         if drift.changes:
-            parts.append(sentence_list([change_sentence(change) for change in drift.changes]))
-    return tuple(parts) or (Text("There are no measurements yet: cotenant db add RUN"),)
+            parts.append(Sentences(tuple(map(change_sentence, drift.changes))))
+    return parts or [Sentence("There are no measurements yet: cotenant db add RUN")]
 
 
-def anomaly_parts(anomalies: "Anomalies") -> tuple[RenderableType, ...]:
+def anomaly_elements(anomalies: "Anomalies") -> list[Element]:
     """One sentence each."""
     gpus = len({gpu.gpu for work in anomalies.works for gpu in work.profiles})
     nouns = {work.noun for work in anomalies.works}
     noun = nouns.pop() if len(nouns) == 1 else "device"
     nothing = f"No anomalies among {gpus:,} {noun}s under {len(anomalies.works)} kinds of work."
-    return (sentence_list(anomalies.sentences() or [nothing]),)
+    return [Sentences(tuple(anomalies.sentences() or [nothing]))]
 
 
 def level_columns(work: Variability) -> tuple[str, ...]:

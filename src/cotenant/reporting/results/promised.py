@@ -1,14 +1,10 @@
-"""Promises of a plan, for a terminal: checked under simulated arrivals, before serving, and as they were kept."""
+"""Promises of a plan: checked under simulated arrivals, before serving, and as they were kept."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from cotenant.analyse.judged_promises import JudgedPromise, promise_sentence
-from cotenant.reporting.terminal.grouped import listing
-from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.elements import DataTable, Element, Sentence, Sentences
 from cotenant.text import NOTHING, amount, figure, in_time, percent
 
 
@@ -35,7 +31,7 @@ class AttainedTenant(Protocol):
     def verdict(self) -> str: ...  # noqa: D102
 
 
-def check_parts(tenants: Sequence[AttainedTenant], basis: str) -> tuple[RenderableType, ...]:
+def check_elements(tenants: Sequence[AttainedTenant], basis: str) -> list[Element]:
     """Whether the plan holds, then tenant by tenant."""
     verdicts = [tenant.verdict for tenant in tenants]
     kept = verdicts.count("kept")
@@ -44,7 +40,7 @@ def check_parts(tenants: Sequence[AttainedTenant], basis: str) -> tuple[Renderab
         names = ", ".join(dict.fromkeys(tenant.tenant for tenant in tenants if tenant.verdict == word))
         answer += f"; {word}: {names}" if names else ""
     columns = ("tenant", "limit ms", "in time %", "there, ms", "verdict")  # within 80 columns
-    rows = [
+    rows = tuple(
         (
             tenant.tenant,
             f"{tenant.objective} {figure(tenant.objective_ms)}",
@@ -53,8 +49,8 @@ def check_parts(tenants: Sequence[AttainedTenant], basis: str) -> tuple[Renderab
             tenant.verdict,
         )
         for tenant in tenants
-    ]
-    return Text(literal(answer), "bold"), listing(columns, rows), Text(literal(basis))
+    )
+    return [Sentence(answer, "answer"), DataTable(columns, rows), Sentence(basis)]
 
 
 def _tail(tenant: AttainedTenant) -> str:
@@ -65,17 +61,14 @@ def _tail(tenant: AttainedTenant) -> str:
     return f"{figure(tenant.tail_ms)} [{figure(low)}, {figure(high)}]"
 
 
-# --- promises: those of a dry run of `serve`, and those that were judged by what came
-
-
-def judged_parts(rows: Sequence[JudgedPromise], *, simulated: bool = False) -> tuple[RenderableType, ...]:
+def judged_elements(rows: Sequence[JudgedPromise], *, simulated: bool = False) -> list[Element]:
     """How many objectives were kept, then each of them, and how far it was from the plan's range."""
     if not rows:
-        return ()
+        return []
     planned = any(row.upper_ms is not None for row in rows)
-    table = listing(
+    table = DataTable(
         ("tenant", "limit ms", "in time", "verdict", *(("plan ms",) if planned else ()), "measured ms"),
-        [
+        tuple(
             (
                 row.tenant,
                 f"{row.objective} {figure(row.limit_ms)}",
@@ -85,10 +78,10 @@ def judged_parts(rows: Sequence[JudgedPromise], *, simulated: bool = False) -> t
                 _measured(row),
             )
             for row in rows
-        ],
+        ),
     )
-    lines = [*undecided_lines(rows), *(["the run is simulated"] if simulated else [])]
-    return Text(literal(promise_sentence(rows)), "bold"), table, Text("\n".join(map(literal, lines)))
+    lines = (*undecided_lines(rows), *(["the run is simulated"] if simulated else []))
+    return [Sentence(promise_sentence(rows), "answer"), table, Sentences(lines, plain=True)]
 
 
 def undecided_lines(rows: Sequence[JudgedPromise]) -> list[str]:
