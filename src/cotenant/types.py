@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cotenant.analyse.explanation.explanation import Explanation as Explanation
     from cotenant.analyse.kernel_overlap import KernelProfile as KernelProfile
     from cotenant.analyse.neighbours.influence import Influence as Influence
+    from cotenant.analyse.neighbours.watched_evidence import WatchedExplanation as WatchedExplanation
     from cotenant.analyse.neighbours.watching import Watched as Watched
     from cotenant.analyse.neighbours.watching import WatchedTenant as WatchedTenant
     from cotenant.analyse.result import Result as Result

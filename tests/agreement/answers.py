@@ -6,7 +6,7 @@
 import math
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
@@ -15,6 +15,7 @@ from pathlib import Path
 import cotenant
 from cotenant.errors import CotenantError, StudyError
 from cotenant.plain_yaml import load
+from cotenant.planning.check import Attained
 from cotenant.planning.mixes.serving_plan import PlannedDevice
 from cotenant.serving.tenants_file import read_tenants, way_to_serve
 from cotenant.study.files import load_study
@@ -57,14 +58,19 @@ class Range:
 Answers = dict[Quantity, Range]
 
 
-def disagreements(path: Path) -> list[str]:
-    """One line per contradiction between two verbs, and per verb that can't read the file."""
+def disagreements(path: Path, seed: int = 1) -> list[str]:
+    """One line per contradiction between two verbs, and per verb that can't read the file.
+
+    Args:
+        path: A tenants file.
+        seed: Of what is simulated trial by trial: runs, and the scheduler's order.
+    """
     said: dict[str, Answers] = {}
     lines = []
     with tempfile.TemporaryDirectory() as folder:
         for verb, ask in VERBS.items():
             try:
-                said[verb] = ask(path, Path(folder))
+                said[verb] = ask(path, Path(folder), seed)
             except StudyError:
                 lines.append(f"{path.stem}: {verb} refuses the file")
             except CotenantError:  # it read the file and has no answer, such as a plan that keeps every objective
@@ -84,16 +90,16 @@ def known() -> dict[str, list[str]]:
     return {name: sorted(line for line in lines if line.startswith(f"{name}:")) for name in FILES}
 
 
-def _run(path: Path, folder: Path) -> Answers:
+def _run(path: Path, folder: Path, seed: int) -> Answers:
     if _device(path) == "cpu":
         cotenant.dry_run(path)  # reads and checks; measuring would depend on what else the machine does
         return {}
-    return _measured(path, folder)
+    return _measured(path, folder, seed)
 
 
-def _measured(path: Path, folder: Path) -> Answers:
+def _measured(path: Path, folder: Path, seed: int) -> Answers:
     found: Answers = {}
-    for row in cotenant.run(path, out=folder, overrides=CHEAPLY).tenants:
+    for row in cotenant.run(path, out=folder, overrides=(*CHEAPLY, f"seed={seed}")).tenants:
         if row.cell.solo or (row.cell.mix.count("+") + 1 < _tenants(path)):
             continue
         sharing = row.cell.sharing
@@ -111,7 +117,7 @@ def _measured(path: Path, folder: Path) -> Answers:
     return found
 
 
-def _predict(path: Path, _folder: Path) -> Answers:
+def _predict(path: Path, _folder: Path, _seed: int) -> Answers:
     study = load_study(path)
     found: Answers = {}
     for mix in cotenant.predict(study).mixes if study.mix_list() else ():
@@ -122,12 +128,13 @@ def _predict(path: Path, _folder: Path) -> Answers:
             if one.tail is not None:
                 quantities |= {"p99": one.tail.p99_ms, "p50": one.tail.p50_ms}
                 quantities |= {} if one.tail.attainment is None else {"attainment": one.tail.attainment}
+                quantities |= one.tail.times_ms
             for quantity, value in quantities.items():
                 found[Quantity(mix.sharing, one.tenant, quantity)] = Range.of(value.est, value.lo, value.hi)
     return found
 
 
-def _plan(path: Path, folder: Path) -> Answers:
+def _plan(path: Path, folder: Path, _seed: int) -> Answers:
     planned = cotenant.plan(path, _device(path), seconds=5.0)
     planned.write(folder / "plan.yaml")
     found: Answers = {}
@@ -141,51 +148,52 @@ def _plan(path: Path, folder: Path) -> Answers:
     return found
 
 
-def _check(path: Path, folder: Path) -> Answers:
+def _check(_path: Path, folder: Path, _seed: int) -> Answers:
     ways = _planned_ways(folder)
+    return _judged(cotenant.check_plan(folder / "plan.yaml").tenants, ways.__getitem__) if ways else {}
+
+
+def _judged(rows: Sequence[Attained], way: Callable[[str], str]) -> Answers:
+    """By objective its time, and the share of requests in time; without a range of times, no time is compared."""
     found: Answers = {}
-    for one in cotenant.check_plan(folder / "plan.yaml").tenants if ways else ():
-        found[Quantity(ways[one.device], one.tenant, one.objective)] = Range(
-            *(one.tail_range_ms or (one.tail_ms, one.tail_ms))
-        )
+    for row in rows:
+        if row.tail_range_ms is not None:
+            found[Quantity(way(row.device), row.tenant, row.objective)] = Range(*row.tail_range_ms)
+        if sum(other.tenant == row.tenant for other in rows) == 1:
+            found[Quantity(way(row.device), row.tenant, "attainment")] = Range(row.lo, row.hi)
     return found
 
 
-def _run_of_plan(path: Path, folder: Path) -> Answers:
+def _run_of_plan(path: Path, folder: Path, seed: int) -> Answers:
     ways = _planned_ways(folder)
     if not ways or _device(path) == "cpu":
         return {}
-    found = _measured(folder / "plan.yaml", folder)
+    found = _measured(folder / "plan.yaml", folder, seed)
     return {Quantity(next(iter(ways.values())), key.tenant, key.quantity): value for key, value in found.items()}
 
 
-def _serve(path: Path, _folder: Path) -> Answers:
+def _serve(path: Path, _folder: Path, seed: int) -> Answers:
     if _device(path) == "cpu":
         read_tenants(path)
         return {}
     way = way_to_serve(load_study(path))
-    return _promised(path, None, "scheduled" if way is None or way.mode in TURNS else str(way))
+    return _promised(path, None, "scheduled" if way is None or way.mode in TURNS else str(way), seed)
 
 
-def _serve_plan(_path: Path, folder: Path) -> Answers:
+def _serve_plan(_path: Path, folder: Path, seed: int) -> Answers:
     ways = _planned_ways(folder)
     found: Answers = {}
     for device, way in ways.items():
         turns = way in TURNS and way != ALONE  # the server orders the requests in place of the system
-        found |= _promised(folder / "plan.yaml", device, "scheduled" if turns else way)
+        found |= _promised(folder / "plan.yaml", device, "scheduled" if turns else way, seed)
     return found
 
 
-def _promised(path: Path, device: str | None, way: str) -> Answers:
-    """Each objective against its limit; without a range of times, as in the scheduler's order, no time is compared."""
-    return {
-        Quantity(way, row.tenant, row.objective): Range(*row.tail_range_ms)
-        for row in cotenant.promise(path, device=device, seconds=SIMULATED_S).tenants
-        if row.tail_range_ms is not None
-    }
+def _promised(path: Path, device: str | None, way: str, seed: int) -> Answers:
+    return _judged(cotenant.promise(path, device=device, seconds=SIMULATED_S, seed=seed).tenants, lambda _: way)
 
 
-VERBS: dict[str, Callable[[Path, Path], Answers]] = {
+VERBS: dict[str, Callable[[Path, Path, int], Answers]] = {
     "run": _run,
     "predict": _predict,
     "plan": _plan,

@@ -26,7 +26,7 @@ def share_or_not(study: str, runs: Path) -> str:
         return f"{error.message}: {error.hint}"
     number: cotenant.types.Number = result.mixes[0].slowdown[result.mixes[0].tenants[0]]
     changed: cotenant.Comparison = cotenant.compare(["main", result.folder])
-    why: cotenant.types.Explanation = result.explain()
+    why: cotenant.types.Explanation | cotenant.types.WatchedExplanation = result.explain()
     rows: cotenant.types.Table = result.sql("select mix from trials")
     return f"{forecast} {worst_slowdown(result)} {number.est} {changed.regression} {why} {rows.columns}"
 

@@ -1,5 +1,6 @@
 """Pages quote what the commands print: the blocks are run again and compared. And guides stay short."""
 
+import json
 import re
 from pathlib import Path
 
@@ -19,6 +20,20 @@ def test_a_page_quotes_what_its_commands_print(page, tmp_path):
     blocks = REGENERATE.follow(page.read_text(encoding="utf-8"), tmp_path)
     problems = [line for body, ran, share in blocks for line in REGENERATE.differences(body, ran, share)]
     assert problems == [], f"python docs/regenerate.py {page.relative_to(ROOT)}"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("path", REGENERATE.notebooks(), ids=lambda path: path.stem)
+def test_a_notebook_shows_what_its_cells_show(path, tmp_path):
+    problems = REGENERATE.cell_differences(json.loads(path.read_text(encoding="utf-8")), tmp_path)
+    assert problems == [], f"python docs/regenerate.py {path.relative_to(ROOT)}"
+
+
+def test_cells_share_their_names_and_the_last_value_is_shown(tmp_path):
+    cells = [{"cell_type": "code", "source": [source], "outputs": []} for source in ("a = 2\nprint(a)", "a + 1", "a;")]
+    shown = REGENERATE.carry_out_cells({"cells": [{"cell_type": "markdown"}, *cells]}, tmp_path)
+    assert [REGENERATE.said_by(outputs) for outputs in shown] == [["2"], ["3"], []]
 
 
 PAGE = """# A page

@@ -270,3 +270,14 @@ def test_weights_of_another_size_are_refused_with_both_sizes(siblings, photos, t
     (made / "config.json").write_text(json.dumps(settings))
     with pytest.raises(CotenantError, match=r"don't match the model: \S+ is \d+( x \d+)? in the file, and \d+"):
         search(str(photos), [str(made)], out=tmp_path / "out")
+
+
+def test_a_search_without_weights_only_times_models(photos, tmp_path, capsys):
+    """There is nothing to compare with baselines, so none are extracted, and none of their time is missing."""
+    code = main(["search", "--data", str(photos), "--models", "vit-b-32-mini", "--scorer", "knn", "--out", str(tmp_path / "out"), "--json"])  # fmt: skip # noqa: E501
+    text, talk = capsys.readouterr()
+    outcome = json.loads(text)
+    assert code == 0
+    assert (outcome["ranking"], outcome["baselines"], outcome["predicted_s"]) == ([], [], 0.0)
+    assert [line["name"] for line in outcome["timed"]] == ["vit-b-32-mini"]
+    assert "nothing to rank" in talk

@@ -64,6 +64,8 @@ BATCH = (
         ),
         ("priority: high", 'priority: expected a whole number, not "high"'),
         ("share: 0", "share: expected a share of the device such as 40% or 3g.20gb, not 0"),
+        ("ttft: 500ms", "ttft: unknown key; an objective goes below slo, such as slo: {ttft: 500ms}"),
+        ("slo: p99 fast", 'slo: expected a time with its unit such as 50ms, not "fast"'),
         ("slo: 50", "slo: expected a time with its unit such as 50ms, not 50"),
         ("slo: {latency: 0ms}", 'slo: expected a time above 0, not "0ms"'),
         ("slo: {p0: 5ms}", 'slo: expected a quantile such as p99 or p99.9, not "p0"'),
@@ -404,3 +406,24 @@ def test_hostile_names_are_taken_as_plain_text():
     study = study_from({"tenants": {name: {"workload": "null"} for name in names}})
     assert tuple(study.tenants) == names
     assert study_from_text(study.to_yaml(), "again") == study
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("mixes: [{copies: {a: [3], ..: [3]}}]\ntenants:\n  a: {workload: bert-base}\n", ["mixes.0.copies...: a name"]),
+        ("tenants:\n  ..: {workload: bert-base}\n", ["tenants...: a name can't"]),
+        (f"tenants:\n  a: {{workload: {'x' * 5000}}}\n", ["5000 characters long"]),
+    ],
+)
+def test_names_that_no_file_could_have_are_problems_of_their_line_only(tmp_path, text, sentences):
+    from cotenant.planning.inputs.tenants import tenants_to_plan
+
+    path = tmp_path / "tenants.yaml"
+    path.write_text(text, encoding="utf-8")
+    for read in (load_study, tenants_to_plan):
+        with pytest.raises(StudyError) as caught:
+            read(path)
+        problems = caught.value.problems
+        assert all(any(sentence in problem for problem in problems) for sentence in sentences)
+        assert not any("null" in problem for problem in problems)

@@ -9,7 +9,8 @@ from cotenant.devices import find_device
 from cotenant.measure.run_plan import plan_for
 from cotenant.study.consistency import demanding, impossible
 from cotenant.study.files import load_study, study_from
-from cotenant.study.windows import LONG, LONG_EVERY, SHORT, arrivals_for, chosen, expected, with_windows
+from cotenant.study.windows import LONG, LONG_EVERY, SHORT, arrivals_for, chosen, expected, needed_s, with_windows
+from cotenant.tenancy.sharing import Sharing
 
 SPIN = {"a": {"workload": "spin"}, "b": {"workload": "spin"}}
 
@@ -70,6 +71,18 @@ def test_trials_of_quick_tenants_have_short_windows_beside_those_of_a_slow_one()
     }
     fixed = plan_for(study(window="700ms"), find_device("cpu")).with_windows(chosen(0.1), alone_s)
     assert {trial.mix: (trial.window_s, trial.lead_s) for trial in fixed.block(0).trials}["a"] == (0.7, SHORT.lead_s)
+
+
+@pytest.mark.parametrize(
+    ("sharing", "slower"),
+    [("processes", 2), ("mps[90, 10]", 10), ("mps[50, 50]", 2), ("mig[4g.20gb, 1g.5gb]", 8), ("mig", 8)],
+)
+def test_a_window_waits_for_a_tenant_with_a_small_share(sharing, slower):
+    trial = next(trial for trial in plan_for(study(), find_device("cpu")).block(0).trials if len(trial.tenants) == 2)
+    mode, _, shares = sharing.rstrip("]").partition("[")
+    given = tuple(float(share) if share.isdigit() else share for share in shares.split(", ") if share)
+    shared = trial.model_copy(update={"sharing": Sharing(mode=mode, shares=given)})
+    assert needed_s(shared, {"a": 0.05, "b": 0.05}) == pytest.approx(0.05 * slower)
 
 
 def test_a_window_that_is_judged_by_itself_holds_the_ten_requests_it_is_judged_by():

@@ -107,3 +107,13 @@ def test_a_way_to_share_of_the_server_is_not_measured(written):
     path = written("sharing: scheduled\ntenants: {a: {workload: bert-base-mini, slo: 1s, rate: 2/s}}")
     assert "scheduled is how `cotenant serve` shares a device" in refused(load_study, path)
     assert not read_tenants(path).divided
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [("30ms", "{p99: 30ms}"), ("p95 30ms", "{p95: 30ms}"), ("ttft p95 0.5s", "{ttft p95: 500ms}")],
+)
+def test_an_objective_is_read_alike_in_short_and_at_length(written, short, long):
+    path = "tenants: {{a: {{workload: bert-base, rate: 1/s, slo: {}}}}}"
+    brief, whole = (load_study(written(path.format(slo))).tenants["a"].slo for slo in (short, long))
+    assert brief == whole != ()

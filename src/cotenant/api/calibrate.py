@@ -11,12 +11,15 @@ from cotenant.errors import DeviceError
 from cotenant.paths import AnyPath
 from cotenant.tenancy.device_names import DeviceName
 
+_CLOSED = re.compile(r"closed\((\d+)\)")
 _RATE = re.compile(r"([\d.]+) */ *s")
 _LOAD = re.compile(r"(\d+)/(\d+) +(\S.*)")
 
 if TYPE_CHECKING:
+    from cotenant.analyse.sharing.summary import TenantSummary
     from cotenant.prediction.calibration.engine_loads import PredictedLoad
     from cotenant.prediction.calibration.solo import SoloTime
+    from cotenant.workloads.protocol import WorkloadSpec
 
 
 def calibrate(source: AnyPath, *, device: str) -> Calibration:
@@ -56,7 +59,7 @@ def calibrate(source: AnyPath, *, device: str) -> Calibration:
 def calibrate_server(
     url: str,
     *,
-    workload: str,
+    workload: str | None = None,
     device: str | None = None,
     model: str | None = None,
     api: str = "chat",
@@ -72,7 +75,8 @@ def calibrate_server(
 
     Args:
         url: The server: `http://127.0.0.1:8000`.
-        workload: The served model's name in the catalogue, by which verbs find the calibration.
+        workload: The served model's name in the catalogue, by which verbs find the calibration; None: the name that
+            the server gives it.
         device: The simulated GPU like the server's; None: rates per token instead of scales of its kernels' laws.
         model: The model's name at the server; None for its only model.
         api: `chat` or `completions`.
@@ -88,28 +92,23 @@ def calibrate_server(
         CotenantError: The server isn't an engine, refuses, fails or is busy; or the device isn't simulated.
     """
     from cotenant.devices.simulated.simulated_gpu import open_simulated
-    from cotenant.prediction.calibration.engine_fit import fit_engine, plain_law
+    from cotenant.prediction.calibration.engine_fit import fit_engine, limits_of, plain_law
     from cotenant.prediction.calibration.solo import SoloTime
-    from cotenant.prediction.engines.continuous_batching import EngineSettings
     from cotenant.prediction.simulated_gpu import Controls
     from cotenant.workloads import find
     from cotenant.workloads.protocol import WorkloadSpec
-    from cotenant.workloads.servers.engine_probes import PASSES, SPREAD, EngineProbes, loads_around
+    from cotenant.workloads.servers.engine_probes import PASSES, REPEATED, SPREAD, EngineProbes, loads_around
 
-    find(workload)
     if device is not None and not DeviceName(device).simulated:
         raise DeviceError(f"{device} isn't simulated, so there is nothing to calibrate", hint="name a device sim:...")
-    gpu = None if device is None else open_simulated(device)
-    spec = WorkloadSpec(name=workload, mode="generate", software="vllm", seq=prompt, tokens=tokens)
-    if gpu is not None and not gpu.served(spec):
-        raise DeviceError(f"{workload} isn't a language model that an engine serves on {device}")
     loads = loads_around(prompt, tokens, in_flight)
     sent = [*loads * PASSES, loads[0]]
-    requests = sum(load.requests for load in sent) + 2
-    prompts = sum(load.requests * load.prompt for load in sent) + 2 * prompt
+    requests = sum(load.requests for load in sent) + 2 * REPEATED
+    prompts = sum(load.requests * load.prompt for load in sent) + 2 * REPEATED * prompt
+    answers = sum(load.requests * load.tokens for load in sent) + REPEATED * tokens
     amount = (
-        f"at most {requests:,} requests with {prompts:,} tokens of prompts and "
-        f"{sum(load.requests * load.tokens for load in sent) + 16:,} of answers, in about {seconds:.0f} s"
+        f"at most {requests:,} requests with {prompts:,} tokens of prompts and {answers:,} of answers, "
+        f"in about {seconds:.0f} s"
     )
     address = read_address(url)
     if not address.local and not agree(f"{address.host} is another machine. Send it {amount}?"):
@@ -117,39 +116,61 @@ def calibrate_server(
     say(f"Sending {amount}.")
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     probes = EngineProbes(url, model, api=api, headers=headers)
+    name = workload or _plain_name(probes.model)
+    gpu = None if device is None else open_simulated(device)
+    if gpu is not None or workload is not None:
+        find(name)
+    spec = WorkloadSpec(name=name, mode="generate", software="vllm", seq=prompt, tokens=tokens)
+    if gpu is not None and not gpu.served(spec):
+        raise DeviceError(f"{name} isn't a language model that an engine serves on {device}")
+    probes.refuse_unfit(loads)
+    limits = probes.limits()
     rows = tuple(
         SoloTime(
-            workload=workload, software="vllm", ms=probe.ms, seq=probe.prompt, tokens=probe.load.tokens,
-            tokens_spread=SPREAD, in_flight=probe.load.in_flight, ttft_ms=probe.ttft_ms, tpot_ms=probe.tpot_ms, row=url,
+            workload=name, software="vllm", ms=probe.ms.middle, seq=probe.prompt, tokens=probe.load.tokens,
+            tokens_spread=SPREAD, in_flight=probe.load.in_flight, ttft_ms=probe.ttft.middle, tpot_ms=probe.tpot.middle,
+            ttft_p95_ms=probe.ttft.p95, tpot_p95_ms=probe.tpot.p95, ttft_spread=probe.ttft.spread,
+            tpot_spread=probe.tpot.spread, sequences=limits.sequences, cache_tokens=limits.cache_tokens, row=url,
         )
         for probe in probes.carry_out(loads, seconds=seconds, say=say)
     )  # fmt: skip
     fit = None if gpu is None else gpu.engine_fit(spec, Controls(solo_ms=rows))
-    return EngineCalibration(device, fit or fit_engine(plain_law(), rows, EngineSettings()), tuple(probes.notes))
+    return EngineCalibration(device, fit or fit_engine(plain_law(), rows, limits_of(rows)), tuple(probes.notes))
 
 
-def predict_server(source: AnyPath, loads: Sequence[str]) -> "tuple[PredictedLoad, ...]":
+def calibrate_probes(source: AnyPath) -> EngineCalibration:
+    """Fit a server's rates to what its clients saw: a calibration, or a run of it alone under closed loads.
+
+    Raises:
+        CotenantError: There are too few loads.
+    """
+    from cotenant.prediction.calibration.engine_fit import LEAST_PROBES, fit_engine, limits_of, plain_law
+
+    probes = [time for time in measured_solos(Path(source)) if time.probe]
+    loads = {(probe.seq, probe.tokens, probe.in_flight) for probe in probes}
+    if len(loads) < LEAST_PROBES:
+        raise DeviceError(
+            f"{source} has a server at {len(loads)} closed loads, and it takes {LEAST_PROBES}",
+            hint="cotenant calibrate http://... --out FILE, or a run with several prompt lengths and closed(n)",
+        )
+    return EngineCalibration(None, fit_engine(plain_law(), probes, limits_of(probes)))
+
+
+def predict_server(source: AnyPath, loads: Sequence[str], *, beside: float = 0.0) -> "tuple[PredictedLoad, ...]":
     """What clients of a calibrated server would see at other loads, whatever its device.
 
     Args:
         source: The file that `calibrate_server` wrote.
         loads: Each as `PROMPT/TOKENS LOAD`: `256/32 closed(8)`, `128/64 2/s`.
+        beside: Of a server on a CPU: the share of its cores that a neighbour keeps busy.
 
     Raises:
         CotenantError: The file has no probes, or a load can't be read.
     """
-    from cotenant.prediction.calibration.engine_fit import LEAST_PROBES, fit_engine, plain_law
     from cotenant.prediction.calibration.engine_loads import predicted_load
-    from cotenant.prediction.engines.continuous_batching import EngineSettings
     from cotenant.tenancy.load import Load
 
-    probes = [time for time in measured_solos(Path(source)) if time.probe]
-    if len(probes) < LEAST_PROBES:
-        raise DeviceError(
-            f"{source} has {len(probes)} probes of a server, and it takes {LEAST_PROBES}",
-            hint="cotenant calibrate http://... --out FILE",
-        )
-    fit = fit_engine(plain_law(), probes, EngineSettings())
+    fit = calibrate_probes(source).fit
     predicted = []
     for text in loads:
         shape = _LOAD.fullmatch(text.strip())
@@ -160,7 +181,7 @@ def predict_server(source: AnyPath, loads: Sequence[str]) -> "tuple[PredictedLoa
             load = Load.model_validate(f"poisson({rate[1]})" if rate else shape[3])
         except ValueError as error:
             raise DeviceError(f"{shape[3]!r} isn't a load", hint="write closed(8), 2/s or gamma(2, 3)") from error
-        predicted.append(predicted_load(fit, int(shape[1]), int(shape[2]), load))
+        predicted.append(predicted_load(fit, int(shape[1]), int(shape[2]), load, beside=beside))
     return tuple(predicted)
 
 
@@ -176,6 +197,7 @@ def _of_run(folder: Path) -> "tuple[SoloTime, ...]":
     from cotenant.api.show import show
     from cotenant.prediction.calibration.solo import SoloTime
     from cotenant.study.files import study_from_text
+    from cotenant.tenancy.records import OWN
 
     result = show(folder)
     if result.manifests[0].get("simulated"):
@@ -185,7 +207,12 @@ def _of_run(folder: Path) -> "tuple[SoloTime, ...]":
     for tenant in result.tenants:
         if not tenant.cell.solo or tenant.of not in study.tenants or not isinstance(tenant.mean_latency_ms, Estimate):
             continue
-        if not tenant.cell.load.startswith("closed(1)"):
+        own = study.tenants[tenant.of].load
+        load = str(own) if tenant.cell.load == OWN and own is not None else tenant.cell.load
+        if (probe := _probed(tenant, study.tenants[tenant.of].spec(), load, str(folder))) is not None:
+            times.append(probe)
+            continue
+        if not load.startswith("closed(1)"):
             continue  # latency includes queueing, which is not the request's own time
         spec = study.tenants[tenant.of].spec()
         times.append(
@@ -204,3 +231,27 @@ def _of_run(folder: Path) -> "tuple[SoloTime, ...]":
     if not times:
         raise DeviceError(f"{folder} has no solo trial under `closed(1)`", hint="measure one, or give a CSV file")
     return tuple(times)
+
+
+def _probed(tenant: "TenantSummary", spec: "WorkloadSpec", load: str, folder: str) -> "SoloTime | None":
+    """A running engine's times alone under a closed load, as of a probe; None for other tenants."""
+    from cotenant.prediction.calibration.solo import SoloTime
+    from cotenant.workloads.servers.spec import OPENAI
+
+    closed = _CLOSED.match(load)
+    if closed is None or tenant.tokens is None or not spec.name.startswith(OPENAI) or not spec.seq or not spec.tokens:
+        return None
+    ttft, tpot = tenant.tokens.ttft_ms, tenant.tokens.tpot_ms
+    mean_ms = getattr(tenant.mean_latency_ms, "est", None)
+    if ttft["p50"].est is None or tpot["p50"].est is None or mean_ms is None:
+        return None
+    return SoloTime(
+        workload=_plain_name(str(spec.params.get("model") or tenant.of)), software="vllm",
+        ms=mean_ms, seq=spec.seq, tokens=spec.tokens, in_flight=int(closed[1]),
+        ttft_ms=ttft["p50"].est, tpot_ms=tpot["p50"].est, ttft_p95_ms=ttft["p95"].est, tpot_p95_ms=tpot["p95"].est,
+        row=f"{tenant.of} of {folder}",
+    )  # fmt: skip
+
+
+def _plain_name(model: str) -> str:
+    return model.strip("./").rpartition("/")[2]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cotenant.api.handles import Comparison
     from cotenant.errors import CotenantError
     from cotenant.store.folder import RunFolder
+    from cotenant.store.reading import OpenRuns
 
 
 def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison":
@@ -54,8 +55,9 @@ def compared_runs(runs: Sequence[str | Path], *, margin: float = 0.03) -> "PairC
     from cotenant.errors import RunFolderError
     from cotenant.store import baselines
     from cotenant.store.evidence import evidence
-    from cotenant.store.reading import open_runs, require_requests
+    from cotenant.store.reading import open_runs
     from cotenant.store.run_records import run_records
+    from cotenant.store.watched import all_watched
 
     paths = [baselines.resolve(str(run)) for run in runs]
     if len(paths) < 2:
@@ -66,10 +68,11 @@ def compared_runs(runs: Sequence[str | Path], *, margin: float = 0.03) -> "PairC
             hint="Name each run once.",
         )
     with open_runs(paths) as opened:
-        require_requests(opened, "a comparison")
         folders = list(opened.folders.values())
+        watched = all_watched(opened)
         if (
-            _one_study_on_several(opened.manifests)
+            not watched
+            and _one_study_on_several(opened.manifests)
             and (beside := result_of(run_records(opened)).side_by_side) is not None
         ):
             return beside
@@ -79,7 +82,7 @@ def compared_runs(runs: Sequence[str | Path], *, margin: float = 0.03) -> "PairC
                     f"{earlier.path} and {later.path} can't be compared: {reason}.",
                     hint="Compare runs of one study on one device.",
                 )
-        everything = evidence(opened)
+        everything, said = _watched_evidence(opened) if watched else (evidence(opened), [])
     found: PairComparison | History
     if len(folders) > 2:
         everything, left_out = _mostly_valid(everything)
@@ -87,17 +90,31 @@ def compared_runs(runs: Sequence[str | Path], *, margin: float = 0.03) -> "PairC
             raise RunFolderError(
                 f"A history needs three runs. {' '.join(left_out)}", hint="Measure on a quiet machine."
             )
-        found = compare_history(everything, margin=margin, notes=[*left_out, *_notes(folders)])
+        found = compare_history(everything, margin=margin, notes=[*left_out, *said, *_notes(folders)])
     else:
         before, now = folders
         found = compare_pair(
             *([observation for observation in everything if observation.seen.run == folder.run] for folder in folders),
             margin=margin,
-            notes=differences(before.manifest, now.manifest),
+            notes=[*said, *differences(before.manifest, now.manifest)],
         )
     if not found.rows:
         raise _nothing_in_common(folders)
     return found
+
+
+def _watched_evidence(opened: "OpenRuns") -> "tuple[list[TenantEvidence], list[str]]":
+    """Times of watched servers in blocks. Raises RunFolderError if the runs have no tenant with times in common."""
+    from cotenant.analyse.neighbours.watched_evidence import block_evidence
+    from cotenant.store.watched import watched_runs
+
+    found, notes = block_evidence(watched_runs(opened))
+    if not found:
+        raise RunFolderError(
+            " ".join(notes) or f"{' and '.join(map(str, opened.paths))} have no tenant with times in common.",
+            hint="Watch the same servers again, by the same names: cotenant watch chat=localhost:8000",
+        )
+    return found, notes
 
 
 def _one_study_on_several(manifests: "Sequence[Mapping[str, Any]]") -> bool:
@@ -182,7 +199,7 @@ class PlanAndReality:
 
 
 def compare_plan(plan: AnyPath, runs: Sequence[str | Path]) -> PlanAndReality:
-    """Compare a plan with runs of it: `cotenant run plan.yaml`, or served traffic.
+    """Compare a plan with runs of it: `cotenant run plan.yaml`, served traffic, or servers that were watched.
 
     Args:
         plan: A plan.yaml.
@@ -191,20 +208,22 @@ def compare_plan(plan: AnyPath, runs: Sequence[str | Path]) -> PlanAndReality:
     Raises:
         CotenantError: The plan or a run can't be read, or they have no tenant in common.
     """
-    from cotenant.analyse.judged_promises import judge_plan
+    from cotenant.analyse.judged_promises import judge_plan, judge_watched
     from cotenant.store import baselines
     from cotenant.store.observe import observations
-    from cotenant.store.reading import open_runs, require_requests
-    from cotenant.store.watched import SERVED
+    from cotenant.store.reading import open_runs
+    from cotenant.store.watched import SERVED, all_watched, watched_counts
     from cotenant.tenancy.plan_document import read_plan
 
     plan = Path(plan)
     promised = read_plan(plan)
     paths = [baselines.resolve(str(run)) for run in runs]
     with open_runs(paths) as opened:
-        require_requests(opened, "a verdict about a plan")
-        served = all(manifest.get("study_name") == SERVED for manifest in opened.manifests)
-        rows = judge_plan(promised, observations(opened, raw=True), served=served)
+        if all_watched(opened):
+            rows = judge_watched(promised, watched_counts(opened))
+        else:
+            served = all(manifest.get("study_name") == SERVED for manifest in opened.manifests)
+            rows = judge_plan(promised, observations(opened, raw=True), served=served)
         simulated = any(bool(manifest.get("simulated")) for manifest in opened.manifests)
     if not rows:
         raise RunFolderError(

@@ -50,12 +50,17 @@ def gather(folder: AnyPath, *, on: str, db: AnyPath | None = None, insecure: boo
 
 def contents(*, db: AnyPath | None = None) -> "Contents":
     """The database's sources and kinds of work. Raises DatabaseError if there is none."""
+    from cotenant.store.database import index
     from cotenant.store.database.database import Database
     from cotenant.store.database.questions import Contents
+    from cotenant.store.database.tables import kept_tables
 
     home = home_of(db)
+    tables = kept_tables(home)
+    if tables and not index.read(home):
+        return Contents(home, tables, ())
     with Database.open(home) as database:
-        return Contents(home, tuple(database.sources.values()), tuple(database.works()))
+        return Contents(home, (*database.sources.values(), *tables), tuple(database.works()))
 
 
 def gpus(work: str | None = None, *, db: AnyPath | None = None) -> "tuple[Variability, ...]":

@@ -8,13 +8,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cotenant.analyse.explanation.explanation import Explanation
+    from cotenant.analyse.neighbours.watched_evidence import WatchedExplanation
     from cotenant.analyse.sharing.metrics import Metric
 
 
-def explain(runs: Runs) -> "Explanation":
+def explain(runs: Runs) -> "Explanation | WatchedExplanation":
     """What limits each tenant, what mixes contend for, the parts of each slowdown, and which mixes are worth it.
 
-    Depends only on the run's records: the explanation is the same on any machine.
+    Depends only on the run's records: the explanation is the same on any machine. Of watched servers: what their own
+    load, their neighbours and a lack of cores or GPU time cost them.
 
     Args:
         runs: A run folder or the name of a saved baseline; or several on the same device, explained together.
@@ -23,24 +25,28 @@ def explain(runs: Runs) -> "Explanation":
         RunFolderError: It can't be read, or contains no trial.
     """
     from cotenant.analyse.explanation.explanation import explain_run
+    from cotenant.analyse.neighbours.watched_evidence import explain_watched
     from cotenant.analyse.result import result_of
     from cotenant.analyse.sharing.evidence import peaks_of
     from cotenant.errors import RunFolderError
     from cotenant.store import baselines
     from cotenant.store.evidence import evidence
-    from cotenant.store.reading import open_runs, require_requests
+    from cotenant.store.reading import open_runs
     from cotenant.store.run_records import run_records
+    from cotenant.store.watched import all_watched, read_watched
 
     paths = [baselines.resolve(str(run)) for run in run_paths(runs)]
     with open_runs(paths) as opened:
-        require_requests(opened, "an explanation")
-        found, manifest = evidence(opened), opened.manifests[0]
+        watched, manifest = all_watched(opened), opened.manifests[0]
         devices = list(dict.fromkeys(str(manifest.get("device")) for manifest in opened.manifests))
         if len(devices) > 1:
             raise RunFolderError(
                 f"An explanation is about one device; these runs are on {' and '.join(devices)}.",
                 hint="explain each, or compare them: cotenant compare RUN RUN",
             )
+        if watched:
+            return explain_watched(read_watched(paths))
+        found = evidence(opened)
         result = result_of(run_records(opened))  # the same decision as elsewhere, from all latencies
     if not found:
         raise RunFolderError(f"{paths[0]} contains no trial to explain.", hint="Continue it: cotenant run --resume RUN")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cotenant.analyse.comparison.history import History
     from cotenant.analyse.comparison.pair import PairComparison
     from cotenant.analyse.explanation.explanation import Explanation
+    from cotenant.analyse.neighbours.watched_evidence import WatchedExplanation
     from cotenant.analyse.result import SideBySide
     from cotenant.api.compare import PlanAndReality
     from cotenant.api.report import Written
@@ -67,7 +68,7 @@ class Run(Result):
 
         return report(self.folders, out=out, markdown=markdown, figures=figures)
 
-    def explain(self) -> "Explanation":
+    def explain(self) -> "Explanation | WatchedExplanation":
         """What limits each tenant and what the mixes compete for; see `cotenant.explain`."""
         from cotenant.api.explain import explain
 

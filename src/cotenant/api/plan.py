@@ -1,7 +1,7 @@
 """`plan`: tenants with rates and objectives on devices, at what cost; and jobs on the measured GPUs of a fleet."""
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -15,7 +15,6 @@ from cotenant.planning.mixes.serving_plan import ServingPlan
 from cotenant.text import amount
 
 if TYPE_CHECKING:
-    from cotenant.planning.admission import AdmissionChange
     from cotenant.planning.assignment import JobPlan, Objective
     from cotenant.planning.check import Checked
     from cotenant.planning.comparison import PolicyComparison
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from cotenant.planning.mixes.judge import Minimise
     from cotenant.planning.mixes.kinds import DeviceKind
     from cotenant.planning.mixes.moves import PlanMove
-    from cotenant.planning.mixes.serving_plan import Measurement, Refusal
-    from cotenant.study.model import Study
     from cotenant.tenancy.plan_document import PlanDocument
 
 SECONDS, RISK = 30.0, 0.1
@@ -206,7 +203,8 @@ def plan(
         tenants: A YAML file.
         devices: Available devices: `sim:a100-sxm4-80gb*4, sim:t4*2`, `cuda:0,1`, `cpu`; default: those of the file.
         minimise: `cost`, `devices`, `energy` or `latency`. Where no device has a price, `cost` counts devices.
-        seconds: Time for the search. Describing tenants counts, but leaves at least a fifth of it for the search.
+        seconds: Time for everything. Describing tenants counts, but leaves at least a fifth of it for the search.
+            Time in which others had the processor doesn't count, up to twice as much again.
         risk: How often an objective may be missed, given the prediction's validated error.
         prices: Dollars per hour by kind of device; takes precedence over the file and the table.
         runs: Runs whose measurements correct the predictions, and served traffic, whose rates replace the file's;
@@ -220,14 +218,17 @@ def plan(
         ImpossibleObjectives: No device can keep a tenant's objectives.
         CotenantError: The file is wrong, or a device or price is unknown.
     """
+    from cotenant.planning.admission import Advisor
     from cotenant.planning.inputs.devices import devices_of
     from cotenant.planning.inputs.predictors import PlanEvidence, predictors_for
+    from cotenant.planning.inputs.studies import measuring
     from cotenant.planning.inputs.tenants import as_served, devices_in, is_served, model_of, tenants_to_plan
     from cotenant.planning.mixes.budget import within_budget
     from cotenant.planning.mixes.make import Ask, Impossible, make_plan
     from cotenant.tenancy.tenant_entry import demands
 
-    began = time.monotonic()
+    clock = _own_clock()
+    end = clock() + seconds
     tenants, progress = Path(tenants), saying(say, quiet=quiet)
     if not 0 < risk < 0.5:
         raise CotenantError(f"the risk must be between 0 and 0.5, not {risk:g}", hint="e.g. --risk 0.05")
@@ -252,119 +253,31 @@ def plan(
     wanted, rough, closer = predictors_for(
         file.tenants, there, evidence, risk=risk, source=str(tenants), progress=progress
     )
-    left = max(seconds - (time.monotonic() - began), seconds / 5)
-    ask = Ask(minimise=minimise, seconds=left, risk=risk)
+    ask = Ask(minimise=minimise, seconds=max(end - clock(), seconds / 5), risk=risk)
 
     def make(kinds: "Sequence[DeviceKind]") -> "ServingPlan":
-        return make_plan(wanted, kinds, rough, clock=time.monotonic, ask=ask, closer=closer, progress=progress)
+        # A power budget may take a plan for each clock: each gets half of the time that is left.
+        left = ask.seconds if power_budget_w is None else max((end - clock()) / 2, seconds / 10)
+        return make_plan(
+            wanted, kinds, rough, clock=clock, ask=replace(ask, seconds=left), closer=closer, progress=progress
+        )
 
-    advisor = _Advisor(tenants, devices, file, tuple(overrides), minimise, risk, seconds) if there.gpus else None
+    advisor = None
+    if there.gpus and not given:
+        advisor = Advisor(tenants, devices, file.tenants, tuple(overrides), replace(ask, seconds=seconds), clock)
     try:
-        found = make(there.kinds) if power_budget_w is None else within_budget(make, there.kinds, power_budget_w)
+        made = make(there.kinds) if power_budget_w is None else within_budget(make, there.kinds, power_budget_w)
     except Impossible as error:
-        hint = error.hint if advisor is None or given else advisor.hint(error.tenants, {k.name for k in there.kinds})
+        hint = error.hint if advisor is None else advisor.hint(error.tenants, {kind.name for kind in there.kinds}, end)
         raise ImpossibleObjectives(error.message, hint=hint) from None
-    if found.refusals and advisor is not None and not given:
+    if made.refusals and advisor is not None:
         progress("looking for the change that admits what is left out")
-        found = replace(found, refusals=advisor.explained(found.refusals))
-    if found.measure is not None:
-        found = replace(found, measure=replace(found.measure, command=_command(found.measure, tenants, devices)))
+        made = replace(made, refusals=advisor.explained(made.refusals, end))
+    if made.measure is not None:
+        made = replace(made, measure=measuring(made, made.measure, file.tenants, tenants))
     models = {name: model_of(entry) for name, entry in file.tenants.items()}
     rests_on = tuple(map(str, learnt_from))
-    return Plan.of(found, source=str(tenants), available=devices, models=models, runs=rests_on)
-
-
-def _command(measurement: "Measurement", tenants: Path, devices: str) -> str:
-    """The command that measures a mix: the study of the tenants, limited to this mix and this way to share."""
-    study = f"cotenant plan {tenants} --devices '{devices}' --study next.yaml; cotenant run next.yaml"
-    if len(measurement.tenants) < 2:
-        return study
-    names, way = ", ".join(measurement.tenants), measurement.sharing.partition(" ")[0]
-    return f"{study} --set 'mixes=[solo, {{groups: {{next: [{names}]}}}}]' --set 'sharing=[{way}]'"
-
-
-@dataclass(frozen=True, slots=True)
-class _Advisor:
-    """Plans again with single changes, to find those that admit tenants that were refused."""
-
-    tenants: Path
-    devices: str
-    file: "Study"
-    overrides: tuple[str, ...]
-    minimise: "Minimise"
-    risk: float
-    seconds: float
-
-    def hint(self, names: Sequence[str], tried: set[str]) -> str | None:
-        """A change for each tenant that no device serves, however it is shared."""
-        from cotenant.planning.mixes.kinds import PRICES
-
-        kinds = [f"sim:{kind}" for kind in sorted(PRICES, key=lambda name: PRICES[name].usd_per_h)]
-        others = [kind for kind in kinds if kind not in tried]
-        end, lines = time.monotonic() + self.seconds, []
-        for name in names[:MOST_NAMED]:
-            change = self._change(name, end, other_kinds=others)
-            if change is not None:
-                lines.append(f"{name} can be served {change.sentence}: {self._command(change)}")
-        return "; ".join(lines) or "relax the objective, shrink the model or the batch, or add a device"
-
-    def explained(self, refusals: "Sequence[Refusal]") -> "tuple[Refusal, ...]":
-        """The refusals with the change that admits each, as far as time allows."""
-        end, changes = time.monotonic() + self.seconds, []
-        for refusal in refusals:
-            others = {other.tenant for other in refusals} - {refusal.tenant}
-            changes.append(self._change(refusal.tenant, end, room=True, left_out=others))
-        return tuple(
-            refusal if change is None else replace(refusal, change=change.sentence, command=self._command(change))
-            for refusal, change in zip(refusals, changes, strict=True)
-        )
-
-    def _change(
-        self,
-        name: str,
-        end: float,
-        *,
-        other_kinds: Sequence[str] = (),
-        room: bool = False,
-        left_out: Collection[str] = (),
-    ) -> "AdmissionChange | None":
-        from cotenant.planning.admission import admitting_change
-
-        return admitting_change(
-            name,
-            self.file.tenants[name],
-            self.devices,
-            lambda overrides, devices: self._admits(name, overrides, devices, alone=not room, left_out=left_out),
-            other_kinds=other_kinds,
-            room=room,
-            more=lambda: time.monotonic() < end,
-        )
-
-    def _command(self, change: "AdmissionChange") -> str:
-        given = replace(change, overrides=(*self.overrides, *change.overrides))
-        return given.command(str(self.tenants), self.devices)
-
-    def _admits(
-        self, name: str, overrides: Sequence[str], devices: str, *, alone: bool, left_out: Collection[str]
-    ) -> bool:
-        """Whether a plan with these changes serves a tenant: by itself, or beside all others."""
-        from cotenant.planning.inputs.devices import devices_of
-        from cotenant.planning.inputs.predictors import PlanEvidence, predictors_for
-        from cotenant.planning.inputs.tenants import tenants_to_plan
-        from cotenant.planning.mixes.make import Ask, Impossible, make_plan
-
-        try:
-            file = tenants_to_plan(self.tenants, (*self.overrides, *overrides))
-            entries = {name: file.tenants[name].model_copy(update={"near": (), "apart": ()})} if alone else file.tenants
-            there = devices_of(devices, file.prices, priced=False)
-            wanted, rough, closer = predictors_for(
-                entries, there, PlanEvidence(), risk=self.risk, source=str(self.tenants), progress=lambda _: None
-            )
-            ask = Ask(minimise="devices", seconds=self.seconds / 10, risk=self.risk)
-            made = make_plan(wanted, there.kinds, rough, clock=time.monotonic, ask=ask, closer=closer)
-        except (Impossible, CotenantError):
-            return False
-        return {*made.left_out} <= {*left_out}
+    return Plan.of(made, source=str(tenants), available=devices, models=models, runs=rests_on)
 
 
 def plan_jobs(
@@ -445,3 +358,13 @@ def measured_fleet(work: str | None, db: AnyPath | None) -> "GpuFleet":
             hint="measure with sensors: cotenant run variability --devices all",
         )
     return fleet
+
+
+BUSIEST = 3.0
+"""By the clock on the wall, a plan takes at most this multiple of its time."""
+
+
+def _own_clock() -> Callable[[], float]:
+    """Seconds of this thread: on a busy machine the same question gets the same answer, a little later."""
+    began, used = time.monotonic(), time.thread_time()
+    return lambda: max(time.thread_time() - used, (time.monotonic() - began) / BUSIEST)

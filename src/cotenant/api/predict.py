@@ -101,7 +101,8 @@ def predict(
     """
     if study is None:
         return _of_tables(device, runs, mix=mix, next_mixes=next_mixes, db=db)
-    from cotenant.prediction.interference.forecasting import forecast
+    from cotenant.planning.check_simulated import MixQueues
+    from cotenant.prediction.interference.forecasting import forecast, rates_of
     from cotenant.store.learnt import learnt
     from cotenant.study.files import load_study
     from cotenant.study.model import Study
@@ -116,7 +117,10 @@ def predict(
     place = place_of(wanted, device)
     named = wanted.name if isinstance(study, Study) else str(study)
     asked = asked_of(wanted, place, learnt(runs, place, db=db), study_name=named, exact=mix is not None)
-    sharings = dict.fromkeys(map(str, wanted.sharings(place.modes)))
+    sharings = {str(way): way for way in wanted.sharings(place.modes)}
+    if place.simulated:
+        queues = MixQueues(asked.device, wanted.tenants, rates_of(asked, tuple(wanted.tenants)), sharings)
+        asked = replace(asked, queues=queues)
     if next_for == "all":
         found = forecast(asked, groups, tuple(sharings), next_mixes=next_mixes, width=width)
         return Prediction.of(replace(found, notes=(*left_out, *found.notes)), named)

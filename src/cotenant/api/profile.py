@@ -66,7 +66,7 @@ def profile(
     if html is not None:
         from cotenant.api.report import write_whole
         from cotenant.measure.events import Preparing
-        from cotenant.reporting.html.profile_page import profile_page
+        from cotenant.reporting.results.profiled import profile_page
 
         listener(Preparing(f"drawing the timelines of {len(found.profiles)} mixes into {html}"))
         write_whole(html, profile_page(found.profiles, subject=found.subject, tool=found.tool, notes=found.notes))

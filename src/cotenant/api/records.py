@@ -38,13 +38,23 @@ def export(
 ) -> None:
     """Write a table of the runs as CSV, JSON or Parquet; `-` is the standard output.
 
+    Besides the records there is `results`: a row for each tenant of each mix, with its slowdown and what was decided.
+
     Raises:
         QueryError: There is no such table or format.
         RunFolderError: A run can't be read, or the file can't be written.
     """
+    from cotenant.errors import RunFolderError
     from cotenant.store import export as store
 
-    store.export(run_paths(runs), table, "-" if destination == "-" else Path(destination), format)
+    results = None
+    if table == store.RESULTS:
+        from cotenant.api.show import show
+
+        results = show(runs).rows()
+        if not results:
+            raise RunFolderError("There is no result yet: no trial has ended.", hint="cotenant run --resume RUN")
+    store.export(run_paths(runs), table, "-" if destination == "-" else Path(destination), format, results)
 
 
 # --- `verify`: are all runs unchanged since they were written?

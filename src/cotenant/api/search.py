@@ -136,7 +136,7 @@ def _absolute(data: str) -> str:
 def _write(folder: "SearchFolder", outcome: SearchOutcome, name: str) -> None:
     import json
 
-    from cotenant.reporting.html.search_page import page
+    from cotenant.reporting.results.searched import search_page
 
     folder.write(name, json.dumps(plain(outcome.to_json()), indent=1, ensure_ascii=False) + "\n")
-    folder.write("report.html", page(outcome))
+    folder.write("report.html", search_page(outcome))

@@ -57,6 +57,8 @@ def serve(
     _require_models(file)
     for line in demands(file.tenants):
         say(line)
+    for name in file.jobs:
+        say(f"{name} is a job: the plan has it run beside the server, which doesn't start it")
     where = listening or Listening()
     if where.page is None:
         where = replace(where, page=live_page())

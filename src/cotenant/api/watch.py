@@ -26,6 +26,7 @@ def watch(
     prometheus: str | None = None,
     since_s: float | None = None,
     where: str = "",
+    probe: str | None = None,
     out: AnyPath = OUT,
     progress: "Callable[[WatchSession], None] | None" = None,
 ) -> "Watched":
@@ -42,6 +43,8 @@ def watch(
         prometheus: Read what this Prometheus server recorded, instead of the servers themselves.
         since_s: With ``prometheus``: start of the period, in seconds since 1970; by default it ends now.
         where: With ``prometheus``: further matchers, such as `namespace="prod"`.
+        probe: Pause this tenant several times, for seconds each, and end when that tells whom it slows; its clients
+            wait meanwhile. Without it nothing is touched.
         out: The folder below which the run is stored.
         progress: Called every few seconds with the session.
 
@@ -69,6 +72,13 @@ def watch(
     ) as session:  # fmt: skip
         left = seconds
         try:
+            if probe is not None:
+                from cotenant.measure.watch.probe import probe as run_probe
+
+                if progress is not None:
+                    progress(session)
+                run_probe(session, probe)
+                left = 0.0
             while left is None or left > 0:
                 pause = every_s if left is None else min(every_s, left)
                 session.wait(pause)

@@ -21,8 +21,8 @@ Examples:  cotenant calibrate runs/on-my-a100 --device sim:a100-sxm4-40gb --out 
            cotenant run mine.yaml --device sim:a100-sxm4-40gb --calibrate mine.csv
 
 A CSV file has the columns workload and ms (milliseconds per request, alone on the whole GPU) and,
-where they matter, batch, seq, dtype, mode, software and train. It takes at least three batch sizes to
-separate host from device, or a column utilisation (0 to 1). A server is probed with prompts of two lengths
+where they matter, batch, seq, dtype, mode, software and train. Two batch sizes, or a column utilisation (0 to 1),
+separate host from device. A server is probed with prompts of two lengths
 and up to --in-flight requests: give the load that you intend.
 """
 
@@ -30,7 +30,9 @@ and up to --in-flight requests: give the load that you intend.
 @click.command("calibrate", epilog=EPILOG)
 @click.argument("source", metavar="RUN|CSV|URL")
 @click.option("--device", metavar="DEVICE", help="The simulated GPU to fit.")
-@click.option("--workload", metavar="NAME", help="Of a server: its model in `cotenant workloads`.")
+@click.option(
+    "--workload", metavar="NAME", help="Of a server: its model in `cotenant workloads`, unless it is called so there."
+)
 @click.option("--model", metavar="NAME", help="Of a server: its model's name there.")
 @click.option("--api", type=click.Choice(["chat", "completions"]), default="chat", show_default=True)
 @click.option("--prompt", type=click.IntRange(8, 1 << 20), default=512, show_default=True,
@@ -45,6 +47,8 @@ and up to --in-flight requests: give the load that you intend.
 @click.option("--predict", "loads", metavar="LOAD", multiple=True,
               help="Of a calibrated server: times at another load, '256/32 closed(8)' or '128/64 2/s'; repeatable.",
               )  # fmt: skip
+@click.option("--beside", metavar="SHARE", type=click.FloatRange(0, 1), default=0.0,
+              help="With --predict, on a CPU: share of the server's cores that a neighbour keeps busy.")  # fmt: skip
 @click.option("--yes", is_flag=True, help="Don't ask before probing another machine.")
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the times for `run --calibrate`.")
 @as_json
@@ -61,12 +65,19 @@ def command(
     seconds: float,
     key_env: str | None,
     loads: tuple[str, ...],
+    beside: float,
     yes: bool,
     out: Path | None,
     as_json: bool,
 ) -> None:
     """Fit host and device of each tenant to its measured solo times, or of a running engine to its clients' times."""
-    from cotenant.api.calibrate import calibrate, calibrate_server, predict_server
+    from cotenant.api.calibrate import (
+        calibrate,
+        calibrate_probes,
+        calibrate_server,
+        measured_solos,
+        predict_server,
+    )
     from cotenant.devices.simulated.solo_times import Calibration, EngineCalibration
     from cotenant.reporting.terminal.calibration import (
         calibration_table,
@@ -75,18 +86,21 @@ def command(
     )
 
     if loads and not source.startswith(("http://", "https://")):
-        predicted = predict_server(source, loads)
+        predicted = predict_server(source, loads, beside=beside)
         show_json(predicted) if as_json else show(*predicted_loads_parts(predicted))
         return
     found: Calibration | EngineCalibration
     if not source.startswith(("http://", "https://")):
-        if device is None:
+        parts: tuple[RenderableType, ...]
+        if device is None and any(time.probe for time in measured_solos(Path(source))):
+            found = calibrate_probes(source)
+            parts = engine_calibration_parts(found)
+        elif device is None:
             raise click.UsageError("Name the simulated GPU to fit: --device sim:...")
-        found = calibrate(source, device=device)
-        parts: tuple[RenderableType, ...] = (calibration_table(found),)
+        else:
+            found = calibrate(source, device=device)
+            parts = (calibration_table(found),)
     else:
-        if workload is None:
-            raise click.UsageError("Name the served model as `cotenant workloads` does: --workload NAME")
         if key_env is not None and not os.environ.get(key_env):
             raise click.UsageError(f"The environment has no {key_env}.")
         found = calibrate_server(

@@ -88,7 +88,7 @@ def _parts(comparison: "Comparison", *, explain: bool, everything: bool) -> "Seq
     from cotenant.analyse.result import SideBySide
     from cotenant.reporting.elements.terminal import terminal
     from cotenant.reporting.results.compared import compared_elements
-    from cotenant.reporting.terminal.promises import judged_parts
+    from cotenant.reporting.results.promised import judged_elements
 
     match comparison.details:
         case PairComparison() as pair:
@@ -96,4 +96,4 @@ def _parts(comparison: "Comparison", *, explain: bool, everything: bool) -> "Seq
         case History() | SideBySide() as several:
             return terminal(compared_elements(several))
         case judged:
-            return judged_parts(judged.rows, simulated=judged.simulated)
+            return terminal(judged_elements(judged.rows, simulated=judged.simulated))

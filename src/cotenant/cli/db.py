@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cotenant.cli.options import on_cluster
-from cotenant.cli.output import as_json, console, show, show_json
+from cotenant.cli.output import as_json, console, show_elements, show_json
+
+if TYPE_CHECKING:
+    from cotenant.reporting.elements import Element
 
 EPILOG = """\b
 Examples:  cotenant db add runs/variability/*           runs, also of other machines
@@ -44,9 +47,9 @@ def command(ctx: click.Context, *, db: Path | None, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     from cotenant.api import db as database
-    from cotenant.reporting.terminal.variability import contents_parts
+    from cotenant.reporting.results.varied import contents_elements
 
-    _print(database.contents(db=db), as_json, contents_parts)
+    _print(database.contents(db=db), as_json, contents_elements)
 
 
 @command.command("add")
@@ -71,15 +74,18 @@ def add(
     All or nothing; sources already present are not added twice. With --on, all runs below a folder of every node.
     """
     from cotenant.api import db as database
-    from cotenant.reporting.terminal.variability import added_parts
+    from cotenant.reporting.results.varied import added_elements
 
     if on is not None:
         if len(paths) != 1:
             raise click.UsageError("With --on, name one folder: where the nodes keep their runs.")
-        _print(database.gather(paths[0], on=on, db=db or above, insecure=insecure), as_json, added_parts)
+        added = database.gather(paths[0], on=on, db=db or above, insecure=insecure)
     else:
-        _print(database.add(paths, db=db or above, skip_bad=skip_bad), as_json, added_parts)
-    console(talk=True).print("\nnext: cotenant db anomalies", style="dim")
+        added = database.add(paths, db=db or above, skip_bad=skip_bad)
+    _print(added, as_json, added_elements)
+    tables = all(addition.source.kind == "table" for addition in added)
+    following = "predict FILE --from db" if tables else "db anomalies"
+    console(talk=True).print(f"\nnext: cotenant {following}", style="dim")
 
 
 @command.command("gpus")
@@ -91,9 +97,9 @@ def add(
 def gpus(above: Path | None, *, work: str | None, every: bool, db: Path | None, as_json: bool) -> None:
     """Show how the GPUs differ: spread, its sources, and a line for each, the slowest first."""
     from cotenant.api import db as database
-    from cotenant.reporting.terminal.variability import gpus_parts
+    from cotenant.reporting.results.varied import gpus_elements
 
-    _print(database.gpus(work, db=db or above), as_json, lambda found: gpus_parts(found, every=every))
+    _print(database.gpus(work, db=db or above), as_json, lambda found: gpus_elements(found, every=every))
 
 
 @command.command("gpu")
@@ -104,9 +110,9 @@ def gpus(above: Path | None, *, work: str | None, every: bool, db: Path | None, 
 def gpu(above: Path | None, *, gpu: str, db: Path | None, as_json: bool) -> None:
     """Show everything known about a GPU; part of its UUID is enough."""
     from cotenant.api import db as database
-    from cotenant.reporting.terminal.variability import gpu_parts
+    from cotenant.reporting.results.varied import gpu_elements
 
-    _print(database.gpu(gpu, db=db or above), as_json, gpu_parts)
+    _print(database.gpu(gpu, db=db or above), as_json, gpu_elements)
 
 
 @command.command("sensors")
@@ -121,14 +127,14 @@ def sensors(above: Path | None, *, words: tuple[str, ...], db: Path | None, as_j
     "rails.log vdd_in".
     """
     from cotenant.api import db as database
-    from cotenant.reporting.terminal.variability import pair_parts, sensor_parts
+    from cotenant.reporting.results.varied import pair_elements, sensor_elements
 
     if not words:
-        _print(database.sensors(db=db or above), as_json, sensor_parts)
+        _print(database.sensors(db=db or above), as_json, sensor_elements)
         return
     if len(words) != 2:
         raise click.UsageError('Name two sensors, each in quotes: "GPU-8f3c power_instant_w" "GPU-8f3c power_w".')
-    _print(database.compare_sensors(*words, db=db or above), as_json, pair_parts)
+    _print(database.compare_sensors(*words, db=db or above), as_json, pair_elements)
 
 
 @command.command("trend")
@@ -139,9 +145,9 @@ def sensors(above: Path | None, *, words: tuple[str, ...], db: Path | None, as_j
 def trend(above: Path | None, *, work: str | None, db: Path | None, as_json: bool) -> None:
     """Show changes over time: drift of the fleet by day, steps of single GPUs."""
     from cotenant.api import db as database
-    from cotenant.reporting.terminal.variability import trend_parts
+    from cotenant.reporting.results.varied import trend_elements
 
-    _print(database.trend(work, db=db or above), as_json, trend_parts)
+    _print(database.trend(work, db=db or above), as_json, trend_elements)
 
 
 @command.command("anomalies")
@@ -152,9 +158,9 @@ def trend(above: Path | None, *, work: str | None, db: Path | None, as_json: boo
 def anomalies(above: Path | None, *, work: str | None, db: Path | None, as_json: bool) -> None:
     """Show which GPU is slow, since when and why; what changed; which sensor is unreliable."""
     from cotenant.api import db as database
-    from cotenant.reporting.terminal.variability import anomaly_parts
+    from cotenant.reporting.results.varied import anomaly_elements
 
-    _print(database.anomalies(work, db=db or above), as_json, anomaly_parts)
+    _print(database.anomalies(work, db=db or above), as_json, anomaly_elements)
 
 
 @command.command("report")
@@ -174,8 +180,8 @@ def report(above: Path | None, *, out: Path, work: str | None, db: Path | None, 
         click.echo(written)
 
 
-def _print(found: Any, as_json: bool, parts: Callable[[Any], tuple[Any, ...]]) -> None:
+def _print(found: Any, as_json: bool, elements: "Callable[[Any], list[Element]]") -> None:
     if as_json:
         show_json(found)
     else:
-        show(*parts(found))
+        show_elements(elements(found))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from cotenant.cli.output import Exit, as_json, console, show, show_json
+from cotenant.cli.output import Exit, as_json, console, show_elements, show_json
 
 EPILOG = """\b
 Examples:  cotenant explain RUN          what limits each tenant, what each mix contends for, what is worth it
@@ -39,14 +39,21 @@ def _run(runs: tuple[str, ...], *, markdown: bool, everything: bool, as_json: bo
     if as_json:
         show_json(found)
         return
-    from cotenant.reporting.terminal.explanation import explanation_markdown, explanation_parts, explanation_screen
+    from cotenant.analyse.neighbours.watched_evidence import WatchedExplanation
+    from cotenant.reporting.elements.markdown import markdown as as_markdown
+    from cotenant.reporting.results.explained import explanation_elements, explanation_screen
+    from cotenant.reporting.results.watched import explained_elements
 
-    if markdown:
-        click.echo(explanation_markdown(found))
-    elif everything:
-        show(*explanation_parts(found))
+    if isinstance(found, WatchedExplanation):
+        elements = explained_elements(found)
+    elif everything or markdown:
+        elements = explanation_elements(found)
     else:
-        show(*explanation_screen(found, console().width))
+        elements = explanation_screen(found, console().width)
+    if markdown:
+        click.echo(as_markdown(elements, level=3))
+    else:
+        show_elements(elements)
 
 
 def _metric(subject: str, *, as_json: bool) -> None:
@@ -56,6 +63,6 @@ def _metric(subject: str, *, as_json: bool) -> None:
     if as_json:
         show_json(metric)
     else:
-        from cotenant.reporting.terminal.explanation import metric_parts
+        from cotenant.reporting.results.explained import metric_elements
 
-        show(*metric_parts(metric))
+        show_elements(metric_elements(metric))

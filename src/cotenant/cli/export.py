@@ -12,8 +12,10 @@ FORMATS = ("csv", "json", "parquet")
 EPILOG = """\b
 Examples:  cotenant export requests RUN --to requests.parquet
            cotenant export trials RUN RUN --json
+           cotenant export results RUN --to results.csv
 
-The tables are trials, tenants, requests, stages, samples and kernels.
+The tables are trials, tenants, requests, stages, samples and kernels; `results` has a row for each tenant of each mix,
+with its slowdown, its interval and what was decided.
 """
 
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from rich.console import Console, RenderableType
 
     from cotenant.analyse.result import Result
+    from cotenant.reporting.elements import Element
 
 
 # --- exit codes, so that scripts need not parse text
@@ -64,6 +65,13 @@ def show(*parts: "RenderableType") -> None:
         out.print(part)
 
 
+def show_elements(elements: "Iterable[Element]") -> None:
+    """Print what a result says to stdout."""
+    from cotenant.reporting.elements.terminal import terminal
+
+    show(*terminal(elements))
+
+
 def show_json(data: Any) -> None:
     """Print data for programs to stdout."""
     from cotenant.analyse.tabular import plain
@@ -79,10 +87,9 @@ QUESTION = '"select trial, mix, sharing, verdict, reasons from trials"'
 
 def show_result(result: "Result", *, everything: bool) -> None:
     """Print the answer that fits a screen, or everything, to stdout."""
-    from cotenant.reporting.elements.terminal import terminal
     from cotenant.reporting.results.measured import answer_screen, measured_elements
 
-    show(*terminal(measured_elements(result) if everything else answer_screen(result)))
+    show_elements(measured_elements(result) if everything else answer_screen(result))
 
 
 def show_next(folders: "Sequence[Path]") -> None:

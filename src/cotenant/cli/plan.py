@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from cotenant.cli.options import duration, power
-from cotenant.cli.output import Exit, as_json, console, show, show_json
+from cotenant.cli.output import Exit, as_json, console, show_elements, show_json
 from cotenant.planning.exports.quoting import TARGETS
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ check can't tell.
 @click.option("--minimise", type=click.Choice(["cost", "devices", "energy", "latency"]), default="cost",
               show_default=True, help="For tenants: what to minimise.")  # fmt: skip
 @click.option("--time", "seconds", metavar="TIME", type=duration, default="30s", show_default=True,
-              help="For tenants: time limit of the search.")  # fmt: skip
+              help="For tenants: time limit; time that others use on a busy machine counts for a third.")  # fmt: skip
 @click.option("--risk", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), default=0.1, show_default=True,
               help="For tenants: how often a kept objective may turn out missed.")  # fmt: skip
 @click.option("--from", "runs", metavar="RUN", multiple=True, type=click.Path(path_type=Path),
@@ -154,7 +154,6 @@ def _tenants(
     folder: Path | None, target: str, everything: bool, as_json: bool,
 ) -> int:  # fmt: skip
     from cotenant.api.plan import plan
-    from cotenant.reporting.elements.terminal import terminal
     from cotenant.reporting.results.planned import moves_elements, plan_elements
     from cotenant.tenancy.plan_document import read_plan
 
@@ -170,7 +169,7 @@ def _tenants(
         show_json(planned if was is None else {"plan": planned, "moves": moves})
     else:
         moved = [] if was is None else moves_elements(moves)
-        show(*terminal([*plan_elements(planned, everything=everything), *moved]))
+        show_elements([*plan_elements(planned, everything=everything), *moved])
     if out is not None:
         planned.write(out)
         talk.print(f"wrote {out}; check it with: cotenant plan --check {out}")
@@ -202,13 +201,13 @@ def _study(file: Path, devices: str | None, out: Path) -> None:
 
 def _check(path: Path, *, as_json: bool) -> int:
     from cotenant.planning.check import check_plan
-    from cotenant.reporting.terminal.promises import check_parts
+    from cotenant.reporting.results.promised import check_elements
 
     found = check_plan(path)
     if as_json:
         show_json(found)
     else:
-        show(*check_parts(found.tenants, found.basis))
+        show_elements(check_elements(found.tenants, found.basis))
     if found.misses:
         return Exit.BREACH
     return Exit.OK if found.keeps_all else Exit.NOT_READY
@@ -219,18 +218,18 @@ def _jobs(
     *, as_json: bool,
 ) -> None:  # fmt: skip
     from cotenant.api.plan import plan_jobs
-    from cotenant.reporting.terminal.plan import plan_tables
+    from cotenant.reporting.results.placed_jobs import job_elements
 
     found = plan_jobs(file, objective=objective, power_budget_w=power_budget_w, work=work, db=db)
     if as_json:
         show_json(found)
     else:
-        show(*plan_tables(found))
+        show_elements(job_elements(found))
 
 
 def _compare(draws: int, count: int, load: float, work: str | None, db: Path | None, *, as_json: bool) -> None:
     from cotenant.api.plan import compare_policies
-    from cotenant.reporting.terminal.plan import comparison_parts
+    from cotenant.reporting.results.placed_jobs import policy_elements
 
     talk = console(talk=True)
     compared = compare_policies(
@@ -244,4 +243,4 @@ def _compare(draws: int, count: int, load: float, work: str | None, db: Path | N
     if as_json:
         show_json(compared)
     else:
-        show(*comparison_parts(compared))
+        show_elements(policy_elements(compared))

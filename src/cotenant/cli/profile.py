@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from cotenant.cli.output import Exit, as_json, console, show, show_json
+from cotenant.cli.output import Exit, as_json, console, show_elements, show_json
 
 EPILOG = """\b
 Examples:  cotenant profile pairs --device cuda:0     every mix of a study once, under a profiler
@@ -46,7 +46,7 @@ def command(
     """Show kernels by tenant, and the share of time in which those of two tenants ran at once."""
     from cotenant.api.profile import profile
     from cotenant.measure.events import silent
-    from cotenant.reporting.terminal.profile import profile_parts
+    from cotenant.reporting.results.profiled import profile_elements
     from cotenant.reporting.terminal.progress import watch
 
     with nullcontext(silent) if quiet else watch(console(talk=True)) as listener:
@@ -64,7 +64,9 @@ def command(
     if as_json:
         show_json(found)
         return Exit.OK
-    show(*profile_parts(found.profiles, tool=found.tool, notes=found.notes, measured=found.folder is not None))
+    show_elements(
+        profile_elements(found.profiles, tool=found.tool, notes=found.notes, measured=found.folder is not None)
+    )
     if found.folder is not None and str(found.folder) != subject:
         _show_next(found.folder)
     return Exit.OK

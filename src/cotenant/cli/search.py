@@ -7,7 +7,7 @@ import click
 
 from cotenant.cli.failures import Interrupted
 from cotenant.cli.options import duration, memory
-from cotenant.cli.output import as_json, console, show, show_json
+from cotenant.cli.output import as_json, console, show_elements, show_json
 
 EPILOG = """\b
 Examples:  cotenant search --data embedded:fashion --fetch
@@ -74,7 +74,8 @@ def command(
     from cotenant.api.search import search
     from cotenant.ranking.folder import resume_command
     from cotenant.ranking.outcome import Began, Event, silent
-    from cotenant.reporting.terminal.search import outcome_tables, watch
+    from cotenant.reporting.results.searched import search_elements
+    from cotenant.reporting.terminal.search import watch
 
     folder = resume
     with nullcontext(silent) if quiet else watch(console(talk=True)) as watcher:
@@ -108,7 +109,7 @@ def command(
     if as_json:
         show_json(outcome.to_json())
     else:
-        show(*outcome_tables(outcome))
+        show_elements(search_elements(outcome))
         console(talk=True).print(f"\nreport: {outcome.folder / 'report.html'}", style="dim", soft_wrap=True)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cotenant.cli.options import on_cluster
-from cotenant.cli.output import Exit, as_json, console, show, show_json
+from cotenant.cli.output import Exit, as_json, console, show_elements, show_json
 
 EPILOG = """\b
 Examples:  cotenant serve tenants.yaml
@@ -106,14 +106,14 @@ def _simulated(tenants: Path, device: str | None, *, as_json: bool) -> int:
     from dataclasses import asdict
 
     from cotenant.api.serve import promise
-    from cotenant.reporting.terminal.promises import check_parts
+    from cotenant.reporting.results.promised import check_elements
 
     checked = promise(tenants, device=device, say=console(talk=True).print)
     if as_json:
         rows = [asdict(tenant) | {"verdict": tenant.verdict} for tenant in checked.tenants]
         show_json({"kept": checked.keeps_all, "device": checked.source, "basis": checked.basis, "tenants": rows})
     else:
-        show(*check_parts(checked.tenants, checked.basis))
+        show_elements(check_elements(checked.tenants, checked.basis))
     if checked.misses:
         return Exit.BREACH
     return Exit.OK if checked.keeps_all else Exit.NOT_READY
@@ -121,7 +121,8 @@ def _simulated(tenants: Path, device: str | None, *, as_json: bool) -> int:
 
 def _here(tenants: Path, device: str | None, listening: "Listening", *, as_json: bool) -> None:
     from cotenant.api.serve import serve
-    from cotenant.reporting.terminal.promises import judged_parts
+    from cotenant.reporting.elements.terminal import terminal
+    from cotenant.reporting.results.promised import judged_elements
     from cotenant.reporting.terminal.server import closing_lines, opening_lines
 
     talk = console(talk=True)
@@ -140,13 +141,15 @@ def _here(tenants: Path, device: str | None, listening: "Listening", *, as_json:
             )
         else:
             click.echo(address)
+        badge = " SIMULATED: zeros after predicted times" if service.basis != "measured" else ""
+        talk.print(f"Live: {address}/ui{badge}", soft_wrap=True)
         for line in opening_lines(service):
             talk.print(line, soft_wrap=True)
 
     def ended(service: "Service") -> None:
         for line in closing_lines(service):
             talk.print(line, soft_wrap=True)
-        for part in judged_parts(service.judged(), simulated=service.basis == "simulated"):
+        for part in terminal(judged_elements(service.judged(), simulated=service.basis == "simulated")):
             talk.print(part)
 
     talk.print("Starting workers and measuring the cost of requests.")

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from cotenant.cli.output import as_json, show_json, show_result
-from cotenant.cli.output import show as print_parts
+from cotenant.cli.output import as_json, show_elements, show_json, show_result
 
 EPILOG = """\b
 Examples:  cotenant show RUN
@@ -25,26 +24,25 @@ def command(*, runs: tuple[Path, ...], skip_bad: bool, everything: bool, as_json
     from cotenant.errors import WatchedRuns
 
     if len(runs) == 1 and runs[0].is_file() and runs[0].suffix == ".json":
-        from cotenant.reporting.terminal.search import search_results_parts
+        from cotenant.reporting.results.searched import search_file_elements
 
         results = show_search_results(runs[0], skip_bad=skip_bad)
         if as_json:
             show_json(results)
         else:
-            print_parts(*search_results_parts(results))
+            show_elements(search_file_elements(results))
         return
     try:
         result = show(runs)
     except WatchedRuns:
         from cotenant.api.watch import show_watched
-        from cotenant.reporting.elements.terminal import terminal
         from cotenant.reporting.results.watched import watched_elements
 
         watched = show_watched(runs)
         if as_json:
             show_json(watched)
         else:
-            print_parts(*terminal(watched_elements(watched, everything=everything)))
+            show_elements(watched_elements(watched, everything=everything))
         return
     if as_json:
         show_json(result)

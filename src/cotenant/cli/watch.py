@@ -20,11 +20,12 @@ Examples:  cotenant watch
            cotenant watch http://localhost:8000 http://localhost:8001 --for 1h
            cotenant watch chat=localhost:8000 train=4711 --device cuda:0
            cotenant watch localhost:8080 --histogram http_request_duration_seconds
+           cotenant watch chat=localhost:8000 train=4711 --probe train
            cotenant watch --prometheus http://localhost:9090 --for 6h
 
 \b
-It only reads: /metrics at most once a second, /proc, and the driver. The exit code is 2 if
-whether some tenant slows another isn't decided.
+It only reads: /metrics at most once a second, /proc, and the driver; only --probe pauses something. The exit
+code is 2 if whether some tenant slows another isn't decided.
 """
 
 
@@ -37,6 +38,8 @@ whether some tenant slows another isn't decided.
 @click.option("--histogram", "histograms", metavar="NAME", multiple=True,
               help="A histogram of request times that a server publishes; repeatable.")  # fmt: skip
 @click.option("--where", metavar="MATCHERS", default="", help="With --prometheus: e.g. 'namespace=\"prod\"'.")
+@click.option("--probe", metavar="TENANT", help="Pause this tenant for some seconds, six times or so, to learn whom it "
+              "slows; its clients wait meanwhile.")  # fmt: skip
 @click.option("--every", "every_s", metavar="SECONDS", type=click.FloatRange(min=1), default=2.0, show_default=True,
               help="Between two readings.")  # fmt: skip
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), default="runs", show_default=True,
@@ -53,6 +56,7 @@ def command(
     since: datetime | None,
     histograms: tuple[str, ...],
     where: str,
+    probe: str | None,
     every_s: float,
     out: Path,
     as_json: bool,
@@ -64,6 +68,8 @@ def command(
 
     if prometheus is None and (where or since):
         raise click.UsageError("--where and --since belong to --prometheus.")
+    if prometheus is not None and probe:
+        raise click.UsageError("--probe needs servers that run on this machine, not --prometheus.")
     if prometheus is not None and targets:
         raise click.UsageError("Name servers or --prometheus, not both.")
     screen = console()
@@ -71,7 +77,8 @@ def command(
     with live:
         found = watch(
             *targets, device=device, seconds=seconds, every_s=every_s, histograms=histograms, prometheus=prometheus,
-            since_s=None if since is None else since.timestamp(), where=where, out=out, progress=live.progress,
+            since_s=None if since is None else since.timestamp(), where=where, probe=probe, out=out,
+            progress=live.progress,
         )  # fmt: skip
     if as_json:
         show_json(found)

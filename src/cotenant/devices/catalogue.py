@@ -42,7 +42,7 @@ def find_device(name: str) -> Device:
     Raises:
         DeviceError: There is no such device here.
     """
-    from cotenant.devices.cpu import open_cpu
+    from cotenant.devices.cpu.cpu_device import open_cpu
     from cotenant.devices.group_names import open_group
 
     name = name.strip()
@@ -89,7 +89,7 @@ def _cuda(name: str, part: str) -> Device:
 
 def list_devices() -> tuple[DeviceInfo, ...]:
     """Every device of this machine and every GPU that can be simulated, with the sharing modes of each."""
-    from cotenant.devices.cpu import open_cpu
+    from cotenant.devices.cpu.cpu_device import open_cpu
     from cotenant.devices.simulated.catalogue import gpu_names
     from cotenant.devices.simulated.simulated_gpu import open_simulated
 

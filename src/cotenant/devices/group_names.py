@@ -53,7 +53,7 @@ def require_group(device: Device, name: str) -> Device:
 
 
 def _cores(find: Opener) -> DeviceGroup:
-    from cotenant.devices.cpu import open_cpu
+    from cotenant.devices.cpu.cpu_device import open_cpu
 
     return DeviceGroup(EACH, [f"cpu:{core}" for core in open_cpu("cpu", None).cores], find)
 

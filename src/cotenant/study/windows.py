@@ -24,6 +24,8 @@ SETTLING_REQUESTS = 2
 """Requests of the slowest tenant in the lead."""
 SHORTEST_S, LONGEST_S = 0.06, 60.0
 SHORTEST_LEAD_S, LONGEST_LEAD_S = 0.02, 1.0
+MIG_SLICES = 8
+"""Parts into which MIG cuts a GPU's memory: at least those of its SMs."""
 BLOCKS_MIN = 12
 """Fewest blocks of short windows: fewer have no robust mean, and every look costs some of its level."""
 
@@ -88,15 +90,34 @@ def needed_s(trial: Trial, alone_s: Mapping[str, float]) -> float | None:
     """Longest time between two requests of a tenant beside the others, from times alone; None if any is unknown."""
     if any(tenant.of not in alone_s for tenant in trial.tenants):
         return None
-    return max(_between_s(tenant, alone_s[tenant.of], len(trial.tenants)) for tenant in trial.tenants)
+    count = len(trial.tenants)
+    shares = trial.sharing.among(count).shares
+    parts = [_part(share) for share in shares] if len(shares) == count else [1 / MIG_SLICES] * count
+    split = len(shares) == count or trial.sharing.mode == "mig"
+    return max(
+        _between_s(tenant, alone_s[tenant.of], max(count, 1 / part if split else 1.0))
+        for tenant, part in zip(trial.tenants, parts, strict=True)
+    )
 
 
-def _between_s(tenant: Tenant, alone_s: float, tenants: int) -> float:
-    """At worst the tenants take turns; an open load may leave pauses as well, and come in fewer requests than usual."""
+def _part(share: float | str) -> float:
+    """Part of the device that a share stands for: a percentage, or an instance such as `2g.10gb`."""
+    slices = str(share).partition("g.")[0]
+    return share / 100 if isinstance(share, float) else int(slices) / MIG_SLICES if slices.isdigit() else 1.0
+
+
+def _between_s(tenant: Tenant, alone_s: float, slower: float) -> float:
+    """At worst tenants take turns, or have their share; an open load may pause, and come in fewer requests than usual.
+
+    Args:
+        tenant: The tenant.
+        alone_s: Time of a request alone.
+        slower: How much longer it may take.
+    """
     load = tenant.load
     rate = load.rate_rps if load.rate_share is None else load.rate_share / alone_s
     pause_s = max(arrivals_for(REQUESTS_MIN, load.cv) / REQUESTS_JUDGED, 1.0) / rate if rate else 0.0
-    return max(alone_s * tenants, pause_s)
+    return max(alone_s * slower, pause_s)
 
 
 def arrivals_for(requests: int, cv: float) -> float:

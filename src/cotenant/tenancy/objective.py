@@ -1,4 +1,4 @@
-"""What a tenant must achieve: `slo: {p99: 30ms}`, `{ttft p95: 300ms, tpot p95: 40ms}`, or short `50ms`."""
+"""What a tenant must achieve: `slo: {p99: 30ms}`, `{ttft p95: 300ms, tpot p95: 40ms}`, or short `50ms`, `p95 50ms`."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -45,6 +45,9 @@ def read_objectives(value: Any) -> Objectives:
     if isinstance(value, tuple) and all(isinstance(objective, Objective) for objective in value):
         return value
     if isinstance(value, str | int | float):
+        key, _, limit = str(value).strip().rpartition(" ")
+        if is_objective(key):  # p99 30ms
+            return (read_objective(key, limit),)
         return (Objective("latency", DEFAULT_QUANTILE, _ms(value)),)
     if not isinstance(value, Mapping) or not value:
         raise expected("an objective such as 50ms, {p99: 30ms} or {ttft p95: 300ms, tpot p95: 40ms}", value)
@@ -55,6 +58,11 @@ def read_objectives(value: Any) -> Objectives:
             raise ValueError(f"{objective.metric} has more than one limit; give each metric one quantile and one time")
         by_metric[objective.metric] = objective
     return tuple(by_metric[metric] for metric in METRICS if metric in by_metric)
+
+
+def is_objective(key: str) -> bool:
+    """Whether this is the key of an objective: p99, ttft, tpot p95."""
+    return re.match(_KEY, key) is not None
 
 
 def read_objective(key: str, limit: Any) -> Objective:

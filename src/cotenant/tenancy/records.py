@@ -54,6 +54,7 @@ MANIFEST: Mapping[str, str] = {
     "schema_version": "version of these tables and of this list",
     "run": "the run's name",
     "study_name": "name of the study",
+    "study_file": "file or built-in study that was given; null if it was none",
     "study": "the study as YAML, with overrides applied: enough to resume the run",
     "seed": "the study's seed",
     "too_small_for": "tenants that were left out because they don't fit on the device, a sentence each",

@@ -8,6 +8,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from cotenant.tenancy.document import Path
+from cotenant.tenancy.objective import is_objective
 from cotenant.tenancy.words import did_you_mean, key_shown, shown
 
 # Tags of unions appear in pydantic's error paths. No key of a file can contain a NUL, so the tags are unambiguous.
@@ -41,7 +42,10 @@ def _problem(details: ErrorDetails, root: type[BaseModel]) -> tuple[Path, str]:
 
 def _unknown_key(path: Path, root: type[BaseModel]) -> str:
     keys = [_written(name, field) for name, field in _model_at(path[:-1], root).model_fields.items()]
-    near = did_you_mean(str(path[-1]), keys)
+    key = str(path[-1])
+    if "slo" in keys and is_objective(key):
+        return f"unknown key; an objective goes below slo, such as slo: {{{key}: 500ms}}"
+    near = did_you_mean(key, keys)
     return f"unknown key{near or '; expected one of ' + ', '.join(keys)}"
 
 

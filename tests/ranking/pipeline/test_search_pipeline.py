@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from cotenant.devices.simulated.request import request_of
+from cotenant.devices.simulated.simulated_gpu import request_of
 from cotenant.errors import WorkloadError
 from cotenant.ranking.candidates import find_candidate, input_shape
 from cotenant.ranking.data import open_data

@@ -12,7 +12,7 @@ from cotenant.prediction.gpu import GpuSpec
 from cotenant.prediction.power.settling import Limits
 from cotenant.prediction.simulated_gpu import Controls
 
-NAMES = ("clock_mhz", "power_w", "boost", "host_us", "device_ms", "solo_ms")
+NAMES = ("clock_mhz", "power_w", "boost", "host_us", "host_ms", "device_ms", "solo_ms")
 
 
 def read_controls(gpu: GpuSpec, settings: Mapping[str, Any]) -> Controls:
@@ -33,7 +33,11 @@ def read_controls(gpu: GpuSpec, settings: Mapping[str, Any]) -> Controls:
         limits = replace(limits, clock_mhz=gpu.clocks_mhz.base)
     limits.check(gpu)
     return Controls(
-        limits, _number(settings, "host_us"), _measured_times(settings), solo_times(settings.get("solo_ms"))
+        limits,
+        _number(settings, "host_us"),
+        _times(settings, "device_ms"),
+        solo_times(settings.get("solo_ms")),
+        _times(settings, "host_ms"),
     )
 
 
@@ -49,16 +53,16 @@ def absolute(gpu: GpuSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return values
 
 
-def _measured_times(settings: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
-    times = settings.get("device_ms") or {}
+def _times(settings: Mapping[str, Any], key: str) -> tuple[tuple[str, float], ...]:
+    times = settings.get(key) or {}
     if not isinstance(times, Mapping):
         raise DeviceError(
-            f"device_ms must give a time by workload, not {times!r}", hint="write `device_ms: {resnet50: 4.2}`"
+            f"{key} must give a time by workload, not {times!r}", hint=f"write `{key}: {{resnet50: 4.2}}`"
         )
     for name in times:
         workloads.find(str(name))
         if not _number(times, name):
-            raise DeviceError(f"device_ms of {name} must be above 0")
+            raise DeviceError(f"{key} of {name} must be above 0")
     return tuple(sorted((str(name), float(value)) for name, value in times.items()))
 
 

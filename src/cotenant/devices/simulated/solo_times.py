@@ -12,14 +12,14 @@ from pydantic import ValidationError
 from cotenant import opening
 from cotenant.errors import CotenantError, DeviceError
 from cotenant.prediction.calibration.engine_fit import EngineFit
-from cotenant.prediction.calibration.solo import PROBED, SoloFit, SoloTime
+from cotenant.prediction.calibration.solo import PROBED, PROBED_TOO, SoloFit, SoloTime
 from cotenant.workloads import find
 
 COLUMNS = ("workload", "ms", "batch", "seq", "dtype", "mode", "software", "train", "utilisation")
-PROBE_COLUMNS = ("tokens", "tokens_spread", *PROBED)
+PROBE_COLUMNS = ("tokens", "tokens_spread", *PROBED, *PROBED_TOO)
 _HINT = (
     f"a row has workload and ms (milliseconds per request, alone), and where they matter {', '.join(COLUMNS[2:])}; "
-    f"a probe of an engine also {', '.join(PROBE_COLUMNS)}"
+    f"a probe of an engine also {', '.join(PROBE_COLUMNS[: -len(PROBED_TOO)])}"
 )
 
 
@@ -70,6 +70,8 @@ def _row(row: Any, where: str) -> SoloTime:
         if not key:
             raise DeviceError(f"{where}: {str(problem['msg']).removeprefix('Value error, ')}", hint=_HINT) from None
         raise DeviceError(f"{where}: `{key}` is {row.get(key, 'missing')!r}", hint=_HINT) from None
+    if time.probe:
+        return time  # a server's model need not be in the catalogue
     try:
         find(time.workload)
     except CotenantError as error:
