@@ -23,14 +23,14 @@ import psutil
 
 METRIC = "http_request_duration_seconds"
 BOUNDS = (0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.25, 1.0)
-ROUNDS = 12_000
-"""Of a hash, on each of two threads: some milliseconds of a core, without Python's lock."""
+ROUNDS = 40_000
+"""Of a hash, on each of two threads, without Python's lock: long enough for the kernel to divide cores evenly."""
 STUDY = """
 name: watch-live
 device: cpu
 tenants:
   heavy: {{workload: "http://127.0.0.1:{heavy}/work", load: closed(2)}}
-  light: {{workload: "http://127.0.0.1:{light}/work", rate: 12/s}}
+  light: {{workload: "http://127.0.0.1:{light}/work", rate: 8/s}}
 mixes: [solo, pairs]
 sharing: [processes]
 window: {window}s
@@ -177,8 +177,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--serve", action="store_true")
     parser.add_argument("--times", type=int, default=3)
-    parser.add_argument("--window", type=float, default=6.0)
-    parser.add_argument("--blocks", type=int, default=8)
+    parser.add_argument("--window", type=float, default=9.0)  # three of the intervals that `watch` compares
+    parser.add_argument("--blocks", type=int, default=7)
     given = parser.parse_args()
     if given.serve:
         server = Server(0)

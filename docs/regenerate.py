@@ -13,9 +13,11 @@ A page marks what it quotes::
 Commands begin with `$ ` and run in one folder per page, in which the page's files lie: YAML blocks that begin with
 `# NAME.yaml`. `RUN` in a command is the latest run, and run folders in the output become `RUN`. What a command says on
 stderr is left out unless it fails. When comparing, words have to be equal and numbers within the stated share.
+Notebooks are carried out cell by cell.
 """
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -25,6 +27,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 DOCS = Path(__file__).parent
 BLOCK = re.compile(r"(<!-- output(?:, within (?P<share>[\d.]+) %)? -->\n```\w*\n)(?P<body>.*?)(```\n<!-- end of output -->)", re.DOTALL)  # fmt: skip # noqa: E501
@@ -101,7 +104,8 @@ def renewed(page: str, folder: Path) -> str:
 def _body(body: str, ran: list[Ran]) -> str:
     lines = []
     for (command, before), now in zip(shown(body), ran, strict=True):
-        text = "\n".join(part for part in (now.output, now.errors if now.code else "") if part)
+        failure = now.errors[max(0, now.errors.find("error:")) :] if now.code else ""  # without its progress
+        text = "\n".join(part for part in (now.output, failure) if part)
         kept = before.rstrip("\n").splitlines()
         if "..." in kept:  # the page quotes the beginning only
             text = "\n".join([*text.splitlines()[: kept.index("...")], "..."])
@@ -131,6 +135,76 @@ def alike(old: str, new: str, share: float) -> bool:
     return all(abs(one - other) <= max(share * max(one, other), SMALLEST if share else 0) for one, other in values)
 
 
+CELLS = """
+import ast, contextlib, io, json, sys
+names, outputs = {"__name__": "__main__"}, []
+for source in json.load(sys.stdin):
+    tree = ast.parse(source)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) and source[-1] != ";" else None
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        exec(compile(tree, "cell", "exec"), names)
+        value = eval(compile(ast.Expression(last.value), "cell", "eval"), names) if last else None
+    text = said.getvalue()
+    found = [{"output_type": "stream", "name": "stdout", "text": text.splitlines(keepends=True)}] if text else []
+    if value is not None:
+        data = {"text/plain": repr(value).splitlines(keepends=True)}
+        if hasattr(value, "_repr_html_"):
+            data["text/html"] = value._repr_html_().splitlines(keepends=True)
+        found.append({"output_type": "execute_result", "execution_count": None, "metadata": {}, "data": data})
+    outputs.append(found)
+json.dump(outputs, sys.stdout)
+"""
+"""Carries out the cells of a notebook, without Jupyter."""
+WITHIN = 0.25
+"""How far numbers of a notebook may differ."""
+
+
+def cells_of(notebook: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those with code."""
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def carry_out_cells(notebook: dict[str, Any], folder: Path) -> list[list[dict[str, Any]]]:
+    """What each cell shows now."""
+    sources = ["".join(cell["source"]) for cell in cells_of(notebook)]
+    done = subprocess.run(
+        [sys.executable, "-c", CELLS],
+        cwd=folder,
+        input=json.dumps(sources),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        sys.exit(f"a cell fails:\n{done.stderr}")
+    outputs: list[list[dict[str, Any]]] = json.loads(_neutral(done.stdout))
+    return outputs
+
+
+def said_by(outputs: list[dict[str, Any]]) -> list[str]:
+    """The lines that a cell shows as text."""
+    lines = [line for shown in outputs for line in shown.get("text") or shown["data"]["text/plain"]]
+    return [line.rstrip() for line in lines]
+
+
+def cell_differences(notebook: dict[str, Any], folder: Path) -> list[str]:
+    """Lines of a notebook that aren't what its cells show now."""
+    problems = []
+    for cell, now in zip(cells_of(notebook), carry_out_cells(notebook, folder), strict=True):
+        was, have = said_by(cell["outputs"]), said_by(now)
+        if len(was) != len(have):
+            problems.append(f"{cell['source'][0].strip()}: {len(have)} lines instead of {len(was)}")
+        problems += [
+            f"{old!r} is now {new!r}" for old, new in zip(was, have, strict=False) if not alike(old, new, WITHIN)
+        ]
+    return problems
+
+
+def notebooks() -> list[Path]:
+    """All of them."""
+    return sorted(DOCS.rglob("*.ipynb"))
+
+
 def pages() -> list[Path]:
     """Those that quote output."""
     return [path for path in sorted(DOCS.rglob("*.md")) if BLOCK.search(path.read_text(encoding="utf-8"))]
@@ -143,11 +217,21 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="Compare instead of writing.")
     options = parser.parse_args()
     wrong = 0
-    for path in options.pages or pages():
+    for path in options.pages or [*pages(), *notebooks()]:
         began = time.monotonic()
         text = path.read_text(encoding="utf-8")
         with tempfile.TemporaryDirectory() as name:
-            if options.check:
+            if path.suffix == ".ipynb":
+                notebook = json.loads(text)
+                if options.check:
+                    problems = cell_differences(notebook, Path(name))
+                    wrong += len(problems)
+                    print(*problems, sep="\n")  # noqa: T201 - the answer
+                else:
+                    for cell, outputs in zip(cells_of(notebook), carry_out_cells(notebook, Path(name)), strict=True):
+                        cell["outputs"] = outputs
+                    path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            elif options.check:
                 problems = [
                     line for body, ran, share in follow(text, Path(name)) for line in differences(body, ran, share)
                 ]

@@ -4,16 +4,19 @@
     python docs/screenshots.py --out docs/images              those that the documentation shows
     python docs/screenshots.py --all --out DIR                every page in three looks, and its height on a phone
 
-It needs Chromium and Playwright (`cotenant[browser]`). Runs are simulated, so that they are the same everywhere.
+It needs Chromium and Playwright (`cotenant[browser]`). Runs are simulated, so that they are the same everywhere, except
+`quick`, which measures this machine for 70 s: leave it alone meanwhile.
 """
 
 import argparse
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +43,9 @@ GALLERY = {
     "report": ("report", "light", 900),
     "report-dark": ("report", "dark", 900),
     "report-phone": ("report", "phone", 844),
+    "report-detail": ("report#detail", "light", 900),
+    "report-work": ("report#work", "light", 900),
+    "quick": ("quick", "light", 900),
     "plan": ("plan", "light", 900),
     "prediction": ("prediction", "light", 900),
     "view": ("view", "light", 600),
@@ -67,13 +73,16 @@ def make_pages(home: Path) -> dict[str, str]:
     cotenant("plan", "tenants.yaml", "--devices", f"{DEVICE}*4", "--page", home / "plan.html", cwd=home)
     cotenant("predict", "tenancy-pairs", "--device", DEVICE, "--page", home / "prediction.html", cwd=home)
     if not list((home / "runs" / "variability-mini").glob("*")):
-        fleet = "sim:rtx-a5000,sim:rtx-a5000,sim:rtx-a5000"
-        cotenant("run", "variability-mini", "--devices", fleet, "--out", home / "runs", "--quiet", cwd=home)
+        cotenant("run", "variability-mini", "--devices", "sim:rtx-a5000*3", "--out", home / "runs", "--quiet", cwd=home)
     (fleet_run,) = (home / "runs" / "variability-mini").iterdir()
     cotenant("db", "--db", home / "db", "add", fleet_run, cwd=home)
     cotenant("db", "--db", home / "db", "report", "--out", home / "database.html", cwd=home)
+    if not list((home / "measured" / "quick").glob("*")):
+        cotenant("run", "quick", "--out", home / "measured", "--quiet", cwd=home)
+    (quick_run,) = (home / "measured" / "quick").iterdir()
+    cotenant("report", quick_run, "--out", home / "quick.html", cwd=home)
     watched_page(home / "watch.html")
-    names = ("report", "plan", "prediction", "watch", "database")
+    names = ("report", "plan", "prediction", "watch", "database", "quick")
     return {name: (home / f"{name}.html").as_uri() for name in names}
 
 
@@ -103,10 +112,12 @@ def viewed(folder: Path) -> Iterator[str]:
     site, index = site_over(folder, _compared)
     index.watch()
     with ViewServer(0, site) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        serving = threading.Thread(target=server.serve_forever, daemon=True)
+        serving.start()
         time.sleep(3)  # until the answers have been worked out
         yield server.url
         server.stop()
+        serving.join(10)
     site.close()
     index.close()
 
@@ -125,15 +136,37 @@ def served(home: Path) -> Iterator[str]:
         "8711",
     ]
     server = subprocess.Popen(command, cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    items = {"name": "input_ids", "datatype": "INT64", "shape": [1, 8], "data": list(range(9, 17))}
+    body = json.dumps({"inputs": [items]}).encode()
     try:
+        for attempt in range(600):
+            try:
+                urllib.request.urlopen("http://127.0.0.1:8711/v2/models/embed/infer", body, timeout=30).close()
+            except OSError:  # not there yet
+                if server.poll() is not None or attempt == 599:
+                    raise
+            time.sleep(0.1)
+            if attempt > ENOUGH and server.poll() is None:
+                break
         yield "http://127.0.0.1:8711/ui"
     finally:
         server.terminate()
         server.wait(60)
 
 
-def shoot(browser: Any, address: str, look: str, out: Path, height: int | None = None) -> int:
-    """One screenshot; returns the height of the whole page."""
+ENOUGH = 300
+"""Attempts of a request, ten a second: some of them are answered by then."""
+SCROLL = {
+    "detail": "document.querySelector('section.detail:not([hidden])').scrollIntoView()",
+    "work": """(() => { const part = [...document.querySelectorAll('main > section')].find(
+        (section) => section.querySelector('h2')?.textContent.startsWith('Work'));
+        part.querySelectorAll('details').forEach((folded) => { folded.open = true }); part.scrollIntoView(); })()""",
+}
+"""How to get to the parts of a report that have pictures of their own."""
+
+
+def shoot(browser: Any, address: str, look: str, out: Path, height: int | None = None, *, anchor: str = "") -> int:
+    """One screenshot, of the whole page or of a part of it; returns the height of the whole page."""
     width, scheme = LOOKS[look]
     page = browser.new_page(viewport={"width": width, "height": height or 900}, color_scheme=scheme)
     page.goto(address)
@@ -142,6 +175,9 @@ def shoot(browser: Any, address: str, look: str, out: Path, height: int | None =
         "document.querySelectorAll('p.run code').forEach(each => each.textContent.startsWith('/') && "
         "each.replaceChildren(each.textContent.split('/').at(-1)))"
     )
+    if anchor:
+        page.evaluate(SCROLL[anchor])
+        page.wait_for_timeout(1000)
     tall = int(page.evaluate("document.documentElement.scrollHeight"))
     page.screenshot(path=out, full_page=height is None, clip=None)
     page.close()
@@ -167,14 +203,17 @@ def main() -> None:
         with viewed(home / "runs") as address:
             pages["view"] = address
             if given.all:
-                for name, where in pages.items():
-                    if given.only is None or name in given.only.split(","):
-                        for look in LOOKS:
-                            tall = shoot(browser, where, look, given.out / f"{name}-{look}.png")
-                            sys.stdout.write(f"{name:12} {look:6} {tall:6} px\n")
+                with served(home) as live:
+                    for name, where in {**pages, "ui": live}.items():
+                        if given.only is None or name in given.only.split(","):
+                            for look in LOOKS:
+                                tall = shoot(browser, where, look, given.out / f"{name}-{look}.png")
+                                sys.stdout.write(f"{name:12} {look:6} {tall:6} px\n")
             else:
                 for name, (page, look, height) in GALLERY.items():
-                    shoot(browser, pages[page], look, given.out / f"{name}.png", height)
+                    if given.only is None or name in given.only.split(","):
+                        whole, _, anchor = page.partition("#")
+                        shoot(browser, pages[whole], look, given.out / f"{name}.png", height, anchor=anchor)
         browser.close()
 
 
