@@ -1,6 +1,9 @@
 """The finding of a study over several rates: what is known first."""
 
+import pytest
+
 from cotenant.analyse.decision import decide
+from cotenant.analyse.decision.option import behind
 from cotenant.analyse.findings import load_findings
 from tests.analyse.decision.truth import Truth
 
@@ -46,3 +49,17 @@ def test_arrivals_under_which_no_load_is_certain_are_named_apart():
         "a + b together keep every objective up to 10 requests/s each under poisson; under trace no load tried is "
         "certain."
     )
+
+
+@pytest.mark.parametrize(
+    ("served_rps", "measured_s", "falls_behind"),
+    [
+        (0.905, 150, False),  # 136 of 150: one count in eight is as small
+        (0.905, 15_000, True),
+        (0.96, 1e6, False),  # within what counts as keeping up
+        (0.0, 0, True),
+    ],
+)
+def test_fewer_requests_than_arrive_are_an_overload_only_beyond_chance(served_rps, measured_s, falls_behind):
+    assert behind(1.0, served_rps, measured_s) is falls_behind
+    assert not behind(None, served_rps, measured_s)

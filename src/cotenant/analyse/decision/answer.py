@@ -231,12 +231,17 @@ def _standing(tenant: TenantSummary, alone: Mapping[tuple[Cell, str], TenantSumm
         alone=None if solo is None else objective_of(solo),
         shared=objective_of(tenant),
         rate_rps=tenant.rate_rps,
-        measured_s=tenant.requests / tenant.throughput_rps.est if tenant.throughput_rps.est else 0.0,
+        measured_s=_seconds(tenant),
+        measured_alone_s=0.0 if solo is None else _seconds(solo),
         served_rps=tenant.throughput_rps.est,
         served_alone_rps=None if solo is None else solo.throughput_rps.est,
         software=tenant.software,
         generates=tenant.tokens is not None,
     )
+
+
+def _seconds(tenant: TenantSummary) -> float:
+    return tenant.requests / tenant.throughput_rps.est if tenant.throughput_rps.est else 0.0
 
 
 def _missed(solos: Sequence[TenantSummary]) -> Iterable[TenantInOption]:

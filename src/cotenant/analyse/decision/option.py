@@ -124,6 +124,8 @@ def _more_seconds(tenant: TenantSummary) -> float | None:
 
 KEEPS_UP = 0.95
 """Least share of the arriving requests that a tenant serves in time to be called keeping up."""
+_BY_CHANCE = 2.33
+"""Deviations that one number of arrivals in a hundred falls short by."""
 FAIRNESS_FLOOR = 0.5
 """Without objectives, a way to share is recommended only if no tenant makes less than half the progress of another."""
 TOO_GOOD = 0.10
@@ -138,9 +140,14 @@ VISIBLE = 0.005
 Gain = Literal["more", "less", "same", "open", "unknown"]
 
 
-def behind(rate_rps: float | None, served_rps: float | None) -> bool:
-    """Whether a tenant serves fewer requests than arrive."""
-    return rate_rps is not None and served_rps is not None and served_rps < KEEPS_UP * rate_rps
+def behind(rate_rps: float | None, served_rps: float | None, measured_s: float) -> bool:
+    """Whether a tenant serves fewer requests than arrive, by more than the chance of random arrivals explains."""
+    if rate_rps is None or served_rps is None:
+        return False
+    if not served_rps:
+        return True
+    due = rate_rps * measured_s
+    return served_rps * measured_s < KEEPS_UP * due - _BY_CHANCE * math.sqrt(due)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +165,7 @@ class TenantInOption:
     """The rate at which its requests arrive; None for a closed load."""
     measured_s: float = 0.0
     """How long it was measured in this option."""
+    measured_alone_s: float = 0.0
     served_rps: float | None = None
     served_alone_rps: float | None = None
     software: str | None = None
@@ -172,12 +180,12 @@ class TenantInOption:
     @property
     def overloaded(self) -> bool:
         """It serves fewer requests than arrive."""
-        return behind(self.rate_rps, self.served_rps)
+        return behind(self.rate_rps, self.served_rps, self.measured_s)
 
     @property
     def overloaded_alone(self) -> bool:
         """The same without neighbours."""
-        return behind(self.rate_rps, self.served_alone_rps)
+        return behind(self.rate_rps, self.served_alone_rps, self.measured_alone_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,8 @@ def _overloads(evidence: Sequence[TenantEvidence]) -> Iterator[Circumstance]:
         unserved = sum(item.seen.unfinished for item in group) / due if due else 0.0
         served = fmean(item.seen.throughput_rps for item in group)
         asked = [item.rate_rps for item in group if item.rate_rps]
-        if not behind(fmean(asked), served) if asked else unserved <= 1 - KEEPS_UP:
+        seconds = sum(item.seen.n / item.seen.throughput_rps for item in group if item.seen.throughput_rps)
+        if not behind(fmean(asked), served, seconds) if asked else unserved <= 1 - KEEPS_UP:
             continue
         offered = f"{fmean(asked):.3g} requests/s were offered" if asked else "more was offered"
         waiting = [1 - item.service_ns / item.seen.mean_latency_ns for item in group if item.service_ns and item.seen.n]

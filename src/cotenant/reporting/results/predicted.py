@@ -152,17 +152,22 @@ def answer(prediction: PredictedMixes) -> str:
             f"{worst.label}: beside each other the slowest takes {_worst(gentlest)} times as long as alone under "
             f"{gentlest.sharing}{others}"
         )
-    known = sum(mix.tenants[0].basis.startswith(("measured", "simulated,")) for mix in mixes)
-    how = "simulated" if DeviceName(prediction.device).simulated else "measured"
-    elsewhere = sum(mix.tenants[0].basis == "measured elsewhere" for mix in mixes)
-    how = "measured elsewhere" if known and elsewhere == known else how
-    counted = f"{amount(len(mixes), 'mix', 'mixes')} on {prediction.device}, {known or 'none'} of them {how}"
+    counted = f"{amount(len(mixes), 'mix', 'mixes')} on {prediction.device}, {_counted(mixes, prediction.device)}"
     if ratio(gentlest.worst) == ratio(worst.worst):
         return f"{counted}: in each, the slowest tenant takes {_worst(worst)} times as long as alone"
     return (
         f"{counted}: the best is {gentlest.label} under {gentlest.sharing} ({_worst(gentlest)} at most), "
         f"the worst {worst.label} under {worst.sharing} ({_worst(worst)})"
     )
+
+
+def _counted(mixes: Sequence[MixForecast], device: str) -> str:
+    """How many mixes rest on more than the closed form."""
+    known = [mix for mix in mixes if mix.tenants[0].basis.startswith(("measured", "simulated,"))]
+    if DeviceName(device).simulated:
+        return f"{len(known)} of them simulated kernel by kernel" if known else "all by the closed form"
+    elsewhere = known and all(mix.tenants[0].basis == "measured elsewhere" for mix in known)
+    return f"{len(known) or 'none'} of them measured{' elsewhere' if elsewhere else ''}"
 
 
 def _slowest(mix: MixForecast) -> TenantForecast:
