@@ -92,7 +92,8 @@ def calibrate_server(
         CotenantError: The server isn't an engine, refuses, fails or is busy; or the device isn't simulated.
     """
     from cotenant.devices.simulated.simulated_gpu import open_simulated
-    from cotenant.prediction.calibration.engine_fit import fit_engine, limits_of, plain_law
+    from cotenant.prediction.calibration.engine_fit import fit_engine, limits_of
+    from cotenant.prediction.calibration.engine_law import plain_law
     from cotenant.prediction.calibration.solo import SoloTime
     from cotenant.prediction.simulated_gpu import Controls
     from cotenant.workloads import find
@@ -144,7 +145,8 @@ def calibrate_probes(source: AnyPath) -> EngineCalibration:
     Raises:
         CotenantError: There are too few loads.
     """
-    from cotenant.prediction.calibration.engine_fit import LEAST_PROBES, fit_engine, limits_of, plain_law
+    from cotenant.prediction.calibration.engine_fit import LEAST_PROBES, fit_engine, limits_of
+    from cotenant.prediction.calibration.engine_law import plain_law
 
     probes = [time for time in measured_solos(Path(source)) if time.probe]
     loads = {(probe.seq, probe.tokens, probe.in_flight) for probe in probes}

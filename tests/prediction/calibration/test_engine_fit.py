@@ -6,7 +6,8 @@ import pytest
 
 from cotenant.devices.simulated.simulated_gpu import open_simulated
 from cotenant.errors import DeviceError
-from cotenant.prediction.calibration.engine_fit import fit_engine, kernel_law, plain_law, simulated_probe
+from cotenant.prediction.calibration.engine_fit import fit_engine, simulated_probe
+from cotenant.prediction.calibration.engine_law import kernel_law, plain_law
 from cotenant.prediction.calibration.solo import SoloTime
 from cotenant.prediction.contention.layout import whole_of
 from cotenant.prediction.engines.continuous_batching import EngineSettings

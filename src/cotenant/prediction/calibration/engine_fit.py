@@ -12,11 +12,12 @@ from typing import Literal
 
 import numpy as np
 
+from cotenant.prediction.calibration.engine_law import REQUEST, EngineLaw, Rate
 from cotenant.prediction.calibration.solo import SoloTime
 from cotenant.prediction.engines.alone import EngineRecord, serve
 from cotenant.prediction.engines.continuous_batching import Batching, EngineSettings
 from cotenant.prediction.engines.engine_profile import EngineProfile
-from cotenant.prediction.engines.step import StepShape, StepTimes
+from cotenant.prediction.engines.step import StepShape
 from cotenant.prediction.kernels.columns import Bools, Floats
 from cotenant.prediction.trust import ModelError
 
@@ -47,18 +48,6 @@ _FARTHER = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
-    """A part of a step's time."""
-
-    name: str
-    unit: str
-    host: bool
-    usual: float
-    spread: float
-    """Standard deviation of the prior."""
-
-
-@dataclass(frozen=True, slots=True)
 class FittedRate:
     """A rate, and how well it is known."""
 
@@ -68,68 +57,6 @@ class FittedRate:
     """Half-width of its 90 % interval."""
     determined: bool
     """False: the probes say little about it, and its value is mostly the prior."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineLaw:
-    """The parts of a step's time, and the work of a step in each of them, in ns per unit of the rate."""
-
-    rates: tuple[Rate, ...]
-    work: Callable[[StepShape], Floats]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the rates."""
-        return tuple(rate.name for rate in self.rates)
-
-
-_HOST = (
-    Rate("step_us", "us per step", True, 700.0, 3000.0),
-    Rate("sequence_us", "us per sequence of a step", True, 50.0, 200.0),
-    Rate("prompt_us", "us per step with prompts", True, 1500.0, 3000.0),
-    Rate("request_us", "us per request outside of steps", True, 2000.0, 5000.0),
-)
-_REQUEST = 3
-_OF_KERNELS = (
-    Rate("token_us", "us per token of a prompt", True, 0.0, 5.0),
-    Rate("device", "times the kernels' laws", False, 1.0, 0.5),
-    Rate("attention", "times the tables of attention", False, 1.2, 0.5),
-)
-_PLAIN = (
-    Rate("token_us", "us per token of a prompt", False, 100.0, 1000.0),
-    Rate("context_us", "us per token of context and sequence", False, 0.1, 10.0),
-    Rate("pair_us", "us per 1,000 pairs of tokens of a prompt", False, 0.1, 100.0),
-)
-
-
-def kernel_law(times: StepTimes) -> EngineLaw:
-    """Host rates, and scales of the kernels' laws of a known model on a known GPU.
-
-    Args:
-        times: Steps of the model, with attention as in the tables (1.0).
-    """
-    layers = times.model.layers
-
-    def work(step: StepShape) -> Floats:
-        attended = times.attended(step)
-        scaled = sum(float((kernel.duration_ns - kernel.fixed_ns)[0]) for kernel in attended) * layers
-        return np.array([*_host_work(step), 1e3 * sum(step.queries), times.device_ns(step) - scaled, scaled])
-
-    return EngineLaw(_HOST + _OF_KERNELS, work)
-
-
-def plain_law() -> EngineLaw:
-    """Host rates, and rates per token for a model or a device that isn't known."""
-
-    def work(step: StepShape) -> Floats:
-        pairs = sum(count * (before + count / 2) for count, before in zip(step.queries, step.contexts, strict=True))
-        return np.array([*_host_work(step), 1e3 * sum(step.queries), 1e3 * step.decoding_context, pairs])
-
-    return EngineLaw(_HOST + _PLAIN, work)
-
-
-def _host_work(step: StepShape) -> tuple[float, ...]:
-    return 1e3, 1e3 * step.sequences, 1e3 * bool(step.queries), 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +296,7 @@ def _latencies(
         lambda number: (prompt, answer_tokens(probe, number)),
         until_ns=inf,
         in_flight=in_flight,
-        delay_ns=float(values[_REQUEST]) * 1e3,
+        delay_ns=float(values[REQUEST]) * 1e3,
         apart_ns=0.0 if probe.tokens_spread else APART_NS,  # answers of equal length would end together for ever
     )
     return _middle(record, np.array(steps), values, skipped=in_flight)
@@ -390,7 +317,7 @@ def _middle(record: EngineRecord, steps: Floats, values: Floats, *, skipped: int
         return np.column_stack([np.interp(moments, times, column) for column in before.T])
 
     until_first = done(first[at]) - done(tokens.intended[at])
-    until_first[:, _REQUEST] += 1e3
+    until_first[:, REQUEST] += 1e3
     each = (done(last[at]) - done(first[at])) / (count[at] - 1)[:, None]
     return _Simulated(
         _midmean(until_first, values), _midmean(each, values), (_tail(until_first @ values), _tail(each @ values))

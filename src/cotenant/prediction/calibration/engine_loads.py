@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotenant.prediction.calibration.engine_fit import APART_NS, EngineFit, EngineLaw, Quantity, plain_law
+from cotenant.prediction.calibration.engine_fit import APART_NS, EngineFit, Quantity
+from cotenant.prediction.calibration.engine_law import EngineLaw, plain_law
 from cotenant.prediction.engines.alone import serve
 from cotenant.prediction.engines.continuous_batching import Batching
 from cotenant.prediction.engines.step import StepShape

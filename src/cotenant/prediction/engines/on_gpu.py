@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cotenant.errors import DeviceError, DoesNotFit
-from cotenant.prediction.calibration.engine_fit import LEAST_PROBES, EngineFit, fit_engine, kernel_law, limits_of
+from cotenant.prediction.calibration.engine_fit import LEAST_PROBES, EngineFit, fit_engine, limits_of
+from cotenant.prediction.calibration.engine_law import kernel_law
 from cotenant.prediction.calibration.solo import SoloTime
 from cotenant.prediction.contention.layout import Part, whole_of
 from cotenant.prediction.engines.alone import step_ns
