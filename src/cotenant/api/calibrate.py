@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cotenant.clients.address import read_address
 from cotenant.devices.simulated.solo_times import CalibratedTenant, Calibration, EngineCalibration
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cotenant.prediction.calibration.engine_loads import PredictedLoad
     from cotenant.prediction.calibration.solo import SoloTime
     from cotenant.workloads.protocol import WorkloadSpec
+    from cotenant.workloads.servers.engine_probes import EngineLimits, ProbedLoad
 
 
 def calibrate(source: AnyPath, *, device: str) -> Calibration:
@@ -94,11 +95,10 @@ def calibrate_server(
     from cotenant.devices.simulated.simulated_gpu import open_simulated
     from cotenant.prediction.calibration.engine_fit import fit_engine, limits_of
     from cotenant.prediction.calibration.engine_law import plain_law
-    from cotenant.prediction.calibration.solo import SoloTime
     from cotenant.prediction.simulated_gpu import Controls
     from cotenant.workloads import find
     from cotenant.workloads.protocol import WorkloadSpec
-    from cotenant.workloads.servers.engine_probes import PASSES, REPEATED, SPREAD, EngineProbes, loads_around
+    from cotenant.workloads.servers.engine_probes import PASSES, REPEATED, EngineProbes, loads_around
 
     if device is not None and not DeviceName(device).simulated:
         raise DeviceError(f"{device} isn't simulated, so there is nothing to calibrate", hint="name a device sim:...")
@@ -126,17 +126,26 @@ def calibrate_server(
         raise DeviceError(f"{name} isn't a language model that an engine serves on {device}")
     probes.refuse_unfit(loads)
     limits = probes.limits()
-    rows = tuple(
-        SoloTime(
-            workload=name, software="vllm", ms=probe.ms.middle, seq=probe.prompt, tokens=probe.load.tokens,
-            tokens_spread=SPREAD, in_flight=probe.load.in_flight, ttft_ms=probe.ttft.middle, tpot_ms=probe.tpot.middle,
-            ttft_p95_ms=probe.ttft.p95, tpot_p95_ms=probe.tpot.p95, ttft_spread=probe.ttft.spread,
-            tpot_spread=probe.tpot.spread, sequences=limits.sequences, cache_tokens=limits.cache_tokens, row=url,
-        )
-        for probe in probes.carry_out(loads, seconds=seconds, say=say)
-    )  # fmt: skip
+    probed = probes.carry_out(loads, seconds=seconds, say=say)
+    rows = tuple(_probe_row(load, name, limits, url) for load in probed)
     fit = None if gpu is None else gpu.engine_fit(spec, Controls(solo_ms=rows))
     return EngineCalibration(device, fit or fit_engine(plain_law(), rows, limits_of(rows)), tuple(probes.notes))
+
+
+def _probe_row(probed: "ProbedLoad", workload: str, limits: "EngineLimits", url: str) -> "SoloTime":
+    from cotenant.prediction.calibration.solo import SoloTime
+    from cotenant.workloads.servers.engine_probes import SPREAD
+
+    times: dict[str, Any] = {}
+    for name, time in (("ttft", probed.ttft), ("tpot", probed.tpot)):
+        times[f"{name}_spread"] = (time or probed.ms).spread
+        if time is not None:
+            times |= {f"{name}_ms": time.middle, f"{name}_p95_ms": time.p95}
+    return SoloTime(
+        workload=workload, software="vllm", ms=probed.ms.middle, seq=probed.prompt, tokens=probed.load.tokens,
+        tokens_spread=SPREAD, in_flight=probed.load.in_flight, sequences=limits.sequences,
+        cache_tokens=limits.cache_tokens, row=url, **times,
+    )  # fmt: skip
 
 
 def calibrate_probes(source: AnyPath) -> EngineCalibration:

@@ -1,9 +1,11 @@
 """`cotenant calibrate URL`: probes of a server on real sockets, and servers that can't be calibrated."""
 
+import asyncio
 import json
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from statistics import median
 
 import pytest
 from click.testing import CliRunner
@@ -111,10 +113,12 @@ class Engine(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, *, context=None, cache=None, group=1, remembers=False, others=0, running=0, page=None):
+    def __init__(
+        self, *, context=None, cache=None, group=1, remembers=False, others=0, running=0, page=None, holds=lambda _: 0
+    ):
         super().__init__(("127.0.0.1", 0), Streams)
         self.context, self.cache, self.group, self.page = context, cache, group, page
-        self.remembers, self.others, self.running = remembers, others, running
+        self.remembers, self.others, self.running, self.holds = remembers, others, running, holds
         self.seen, self.served = set(), 0
 
     def metrics(self):
@@ -146,16 +150,20 @@ class Streams(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
         time.sleep(0.002 if known else 0.02)
-        for _ in range(0, tokens, self.server.group):
+        held, waiting = self.server.holds(tokens), []
+        for number in range(0, tokens, self.server.group):
             time.sleep(0.002)
-            self.event({"choices": [{"index": 0, "delta": {"content": "word " * self.server.group}}]})
+            waiting.append({"choices": [{"index": 0, "delta": {"content": "word " * self.server.group}}]})
+            if number + 1 >= held:
+                self.event(*waiting)
+                waiting.clear()
         usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": tokens}
         self.event({"choices": [], "usage": usage})
         self.wfile.write(b"data: [DONE]\n\n")
         self.server.served += 1
 
-    def event(self, document):
-        self.wfile.write(b"data: " + json.dumps(document).encode() + b"\n\n")
+    def event(self, *documents):
+        self.wfile.write(b"".join(b"data: " + json.dumps(document).encode() + b"\n\n" for document in documents))
 
     def log_message(self, *_):
         pass
@@ -206,6 +214,34 @@ def test_a_prefix_cache_is_mentioned_and_a_model_needs_no_place_in_the_catalogue
     assert cached.fit.settings.blocks == 256
     alone, beside = (predict_server(tmp_path / "mine.csv", ["64/8 closed(2)"], beside=share)[0] for share in (0, 1))
     assert beside.tpot[0].ms == pytest.approx(2 * alone.tpot[0].ms, rel=0.05)
+
+
+def test_tokens_that_come_together_count_with_the_time_of_the_whole_request(engine, tmp_path):
+    """A front end that lacks a core sends an answer at once: its step would seem to take no time."""
+    found = calibrate_server(engine(holds=lambda tokens: tokens), **SHORT | {"seconds": 2.0, "workload": None})
+    assert all(row.ttft_ms is None and row.tpot_ms is None for row in found.fit.probes)
+    assert all(row.ms > 20 + 2 * 8 for row in found.fit.probes)
+    assert any("Tokens came together at 6 of 6 loads" in note for note in found.notes)
+    (tmp_path / "mine.csv").write_text(found.to_csv())
+    [predicted] = predict_server(tmp_path / "mine.csv", ["64/8 closed(2)"])
+    whole_ms = predicted.ttft[0].ms + 7 * predicted.tpot[0].ms
+    assert whole_ms == pytest.approx(next(row.ms for row in found.fit.probes if row.in_flight == 2), rel=0.3)
+
+
+def test_the_first_tokens_that_come_together_are_told_apart_by_the_later_ones(engine):
+    """Of 12 tokens, 5 with the fifth: the first came four steps before."""
+    url = engine(holds=lambda tokens: 5)
+    client = engine_probes.EngineProbes(url, None, headers={}).client(64, 12)
+
+    async def several():
+        requests = [await engine_probes.timed_request(client, number) for number in range(9)]
+        await client.close()
+        return requests
+
+    requests = asyncio.run(several())
+    ratios = [request.ttft_ms / (request.ms - 11 * request.tpot_ms) for request in requests]
+    assert ratios == pytest.approx([1.0] * len(ratios))
+    assert median(request.ms / request.tpot_ms for request in requests) == pytest.approx(10 + 12, rel=0.5)
 
 
 def test_another_machine_is_asked_about_before_anything_is_sent():

@@ -220,6 +220,7 @@ class _Rows:
     """The equations of a probe: relative latencies, and the device's share of the time if it is known."""
 
     latencies: Floats
+    """To the first token and per token, or of whole requests."""
     noise: Floats
     """Relative standard deviation of each latency."""
     device_share: Floats | None
@@ -235,18 +236,23 @@ class _Simulated:
 
 
 def _rows(law: EngineLaw, probe: SoloTime, simulated: _Simulated) -> _Rows:
-    assert probe.ttft_ms is not None
-    assert probe.tpot_ms is not None
-    latencies = np.array([simulated.first / (probe.ttft_ms * 1e6), simulated.each / (probe.tpot_ms * 1e6)])
-    noise = np.hypot(_NOISE, np.array([probe.ttft_spread, probe.tpot_spread]))
+    spreads = np.array([probe.ttft_spread, probe.tpot_spread])
+    if probe.ttft_ms is None or probe.tpot_ms is None:
+        assert probe.tokens is not None
+        whole = simulated.first + simulated.each * (probe.tokens - 1)
+        latencies, spreads = (whole / (probe.ms * 1e6))[None], spreads.max(keepdims=True)
+    else:
+        latencies = np.array([simulated.first / (probe.ttft_ms * 1e6), simulated.each / (probe.tpot_ms * 1e6)])
+    noise = np.hypot(_NOISE, spreads)
     if probe.utilisation is None:
         return _Rows(latencies, noise, None)
     device = np.array([0.0 if rate.host else 1.0 for rate in law.rates])
-    return _Rows(latencies, noise, (latencies[1] * (device - probe.utilisation))[None])
+    return _Rows(latencies, noise, (latencies[-1] * (device - probe.utilisation))[None])
 
 
 def _errors(rows: _Rows, values: Floats) -> Floats:
-    return np.asarray(rows.latencies @ values - 1.0)
+    """Of the time to the first token and per token; a whole request's error counts for both."""
+    return np.broadcast_to(rows.latencies @ values - 1.0, 2)
 
 
 def _solved(rows: Sequence[_Rows], usual: Floats, spread: Floats) -> tuple[Floats, Floats]:

@@ -31,6 +31,9 @@ _STRANGERS = 1.05
 """Requests that the server answered over those that were sent: more, and others use it."""
 _GROUPED = 0.8
 """Fewer chunks per token than this: several tokens come at once."""
+_READ_APART = 0.5
+"""Share of the tokens after the first that must be read after it to tell the time per token."""
+_LEAST_MS = 1e-3
 REPEATED = 3
 """Prompts that are sent twice."""
 _CACHED = 0.6
@@ -59,8 +62,13 @@ class ProbedTime:
     """Mean of the middle half; of several passes the median."""
     p95: float
     """Of all passes' requests."""
-    spread: float
-    """Standard deviation of the middle over the passes, relative."""
+    passes: tuple[float, ...]
+    """The middle in each pass."""
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the middle over the passes, relative."""
+        return stdev(self.passes) / fmean(self.passes) if len(self.passes) > 1 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +79,15 @@ class ProbedLoad:
     prompt: int
     """Tokens as the server counts them."""
     requests: int
-    ttft: ProbedTime
-    tpot: ProbedTime
+    ttft: ProbedTime | None
+    """None with `tpot`: in most requests most tokens came together, and only whole requests have a time."""
+    tpot: ProbedTime | None
     ms: ProbedTime
+
+    @property
+    def steadiest(self) -> tuple[str, ProbedTime]:
+        """What tells best whether the server did other work: its unit, and the time."""
+        return ("ms per request", self.ms) if self.tpot is None else ("ms per token", self.tpot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +99,17 @@ class EngineLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class _Timed:
+class TimedRequest:
+    """What a client saw of a request."""
+
     number: int
     tokens_in: int | None
     chunks: int
     tokens_out: int
-    ttft_ms: float
-    tpot_ms: float
     ms: float
+    ttft_ms: float | None
+    """None with `tpot_ms`: most tokens were read together, and only the whole time is known."""
+    tpot_ms: float | None
 
 
 def loads_around(prompt: int, tokens: int, in_flight: int) -> tuple[ProbeLoad, ...]:
@@ -155,23 +172,42 @@ class EngineProbes:
         before = self._answered()
         await self._probe(ProbeLoad(loads[0].prompt, loads[0].tokens, 1), each_s / 4)  # its first requests are slow
         await self._look_for_cache(max(loads, key=lambda load: load.prompt))
-        passes = [[await self._probe(load, each_s) for load in loads] for _ in range(PASSES)]
+        passes = [[await self._probe(load, each_s) for load in loads]]
+        self._refuse_groups(passes[0])
+        passes += [[await self._probe(load, each_s) for load in loads] for _ in range(PASSES - 1)]
         self._refuse_strangers(before)
         probed = [_merged(load, seen) for load, seen in zip(loads, zip(*passes, strict=True), strict=True)]
         for load in probed:
-            seen = f"ttft {load.ttft.middle:.3g} ms, tpot {load.tpot.middle:.3g} ms"
+            seen = f"{load.ms.middle:.3g} ms per request"
+            if load.ttft and load.tpot:
+                seen = f"ttft {load.ttft.middle:.3g} ms, tpot {load.tpot.middle:.3g} ms"
             say(f"{load.prompt} tokens, {load.load.in_flight} in flight: {seen}")
-        unsteady = max(probed, key=lambda load: load.tpot.spread)
-        if unsteady.tpot.spread > _NOISY:
-            steps = [fmean(request.tpot_ms for request in one_pass[probed.index(unsteady)]) for one_pass in passes]
-            difference = f"the same requests took {min(steps):.3g} to {max(steps):.3g} ms per token in {PASSES} passes"
-            if unsteady.tpot.spread > _BUSY:
+        whole = sum(load.tpot is None for load in probed)
+        if whole:
+            self.notes.append(
+                f"Tokens came together at {whole} of {len(probed)} loads, as if it or this client lacked a core: "
+                "the times of whole requests count there."
+            )
+        unit, unsteady = max((load.steadiest for load in probed), key=lambda steadiest: steadiest[1].spread)
+        if unsteady.spread > _NOISY:
+            least, most = min(unsteady.passes), max(unsteady.passes)
+            difference = f"the same requests took {least:.3g} to {most:.3g} {unit} in {PASSES} passes"
+            if unsteady.spread > _BUSY:
                 raise WorkloadError(
                     f"`{self.address.name}` or its machine is busy with other work: {difference}",
                     hint="calibrate it while nothing else uses it or its machine",
                 )
             self.notes.append(f"It or its machine did other work: {difference}, which the ranges include.")
         return tuple(probed)
+
+    def _refuse_groups(self, probed: Sequence[Sequence[TimedRequest]]) -> None:
+        """Speculation sends several tokens at a time at every load; a front end that is late, at some."""
+        grouped = max(sum(seen.chunks for seen in some) / sum(seen.tokens_out for seen in some) for some in probed)
+        if grouped < _GROUPED:
+            raise WorkloadError(
+                f"`{self.address.name}` sends {1 / grouped:.2g} tokens at a time, which hides its steps",
+                hint="turn speculative decoding and grouping of tokens off while it is calibrated",
+            )
 
     def _answered(self) -> int | None:
         """Requests that the server has answered so far, if it counts them.
@@ -201,7 +237,7 @@ class EngineProbes:
                 hint="calibrate it while nothing else uses it",
             )
 
-    async def _probe(self, load: ProbeLoad, seconds: float) -> list[_Timed]:
+    async def _probe(self, load: ProbeLoad, seconds: float) -> list[TimedRequest]:
         """Requests of a load without the first in flight, which start together."""
         clients = [self.client(load.prompt, tokens) for tokens in _lengths(load.tokens)]
         numbers, until = iter(range(load.requests)), time.monotonic() + seconds
@@ -217,18 +253,14 @@ class EngineProbes:
             (request for worker in workers for request in worker.result()), key=lambda request: request.number
         )
         self._sent += len(timed)
-        grouped = sum(request.chunks for request in timed) / sum(request.tokens_out for request in timed)
-        if grouped < _GROUPED:
-            raise WorkloadError(
-                f"`{self.address.name}` sends {1 / grouped:.2g} tokens at a time, which hides its steps",
-                hint="turn speculative decoding and grouping of tokens off while it is calibrated",
-            )
         return timed[load.in_flight :] or timed
 
-    async def _worker(self, clients: Sequence[OpenAIClient], numbers: Iterator[int], until: float) -> list[_Timed]:
+    async def _worker(
+        self, clients: Sequence[OpenAIClient], numbers: Iterator[int], until: float
+    ) -> list[TimedRequest]:
         timed = []
         for number in numbers:
-            timed.append(await _request(clients[number % len(clients)], number))
+            timed.append(await timed_request(clients[number % len(clients)], number))
             if time.monotonic() > until:
                 break
         return timed
@@ -239,13 +271,13 @@ class EngineProbes:
         for seed in range(REPEATED):
             client = self.client(load.prompt, _lengths(load.tokens)[0], repeat=True, seed=seed)
             try:
-                first, second = await _request(client, 0), await _request(client, 0)
+                first, second = await timed_request(client, 0), await timed_request(client, 0)
             except WorkloadError as error:
                 raise self._failure(ExceptionGroup("", [error])) from None
             finally:
                 await client.close()
             self._sent += 2
-            ratios.append(second.ttft_ms / first.ttft_ms)
+            ratios.append((second.ttft_ms or second.ms) / (first.ttft_ms or first.ms))
         if median(ratios) < _CACHED:
             self.notes.append(
                 "Its prefix cache is on, which would bias the fit if prompts began alike: all probes have new prompts, "
@@ -289,38 +321,45 @@ def _lengths(tokens: int) -> tuple[int, ...]:
     return tuple(max(2, round(tokens * (1 + SPREAD * part))) for part in (-1, 0, 1))
 
 
-async def _request(client: OpenAIClient, number: int) -> _Timed:
+async def timed_request(client: OpenAIClient, number: int) -> TimedRequest:
+    """Send a request, and time its tokens.
+
+    Tokens that wait together, because a busy core keeps the server from sending or this process from reading them, have
+    the time of the last of them: those after the first read tell the time per token, and from that the first token's.
+    """
     marks: dict[int, int] = {}
     answer = await client.request(number, marks.__setitem__)
-    chunks = sum(1 for slot in marks if 0 <= slot < client.tokens)
-    ends = [at for slot, at in marks.items() if 0 <= slot < client.tokens]
-    tokens = answer.tokens_out or chunks
-    return _Timed(
-        number,
-        answer.tokens_in,
-        chunks,
-        tokens,
-        (min(ends) - marks[SENT]) / 1e6,
-        max((max(ends) - min(ends)) / 1e6 / max(tokens - 1, 1), 1e-6),
-        (max(ends) - marks[SENT]) / 1e6,
-    )
+    ends = sorted(at for slot, at in marks.items() if 0 <= slot < client.tokens)
+    chunks, tokens = len(ends), answer.tokens_out or len(ends)
+    first_ns, last_ns = ends[0], ends[-1]
+    together = ends.count(first_ns)
+    ttft_ms = tpot_ms = None
+    if 0 < (chunks - 1) * _READ_APART <= chunks - together:
+        chunk_ns = (last_ns - first_ns) / (chunks - together)
+        ttft_ms = max((first_ns - marks[SENT] - chunk_ns * (together - 1)) / 1e6, _LEAST_MS)
+        tpot_ms = chunk_ns * (chunks - 1) / max(tokens - 1, 1) / 1e6
+    return TimedRequest(number, answer.tokens_in, chunks, tokens, (last_ns - marks[SENT]) / 1e6, ttft_ms, tpot_ms)
 
 
-def _merged(load: ProbeLoad, passes: Sequence[Sequence[_Timed]]) -> ProbedLoad:
+def _merged(load: ProbeLoad, passes: Sequence[Sequence[TimedRequest]]) -> ProbedLoad:
     """One load in several passes."""
-    counted = [request.tokens_in for seen in passes for request in seen if request.tokens_in]
-    ttft, tpot, whole = (
-        _time([[getattr(request, name) for request in seen] for seen in passes])
-        for name in ("ttft_ms", "tpot_ms", "ms")
-    )
-    return ProbedLoad(load, round(fmean(counted)) if counted else load.prompt, sum(map(len, passes)), ttft, tpot, whole)
+    requests = [request for seen in passes for request in seen]
+    counted = [request.tokens_in for request in requests if request.tokens_in]
+    whole = _time([[request.ms for request in seen] for seen in passes])
+    apart = [[request for request in seen if request.tpot_ms is not None] for seen in passes]
+    apart = [some for some, seen in zip(apart, passes, strict=True) if 2 * len(some) >= len(seen)]
+    ttft = tpot = None
+    if 2 * len(apart) > len(passes):
+        ttft, tpot = (
+            _time([[getattr(request, name) for request in some] for some in apart]) for name in ("ttft_ms", "tpot_ms")
+        )
+    return ProbedLoad(load, round(fmean(counted)) if counted else load.prompt, len(requests), ttft, tpot, whole)
 
 
 def _time(passes: Sequence[Sequence[float]]) -> ProbedTime:
-    middles = [_middle(values) for values in passes]
+    middles = tuple(_middle(values) for values in passes)
     pooled = sorted(value for values in passes for value in values)
-    spread = stdev(middles) / fmean(middles) if len(middles) > 1 else 0.0
-    return ProbedTime(median(middles), pooled[ceil(0.95 * len(pooled)) - 1], spread)
+    return ProbedTime(median(middles), pooled[ceil(0.95 * len(pooled)) - 1], middles)
 
 
 def _middle(values: Sequence[float]) -> float:
