@@ -170,7 +170,10 @@ class TenantEntry(Frozen):
     dtype: DtypeName | None = Field(default=None, description="Number format; default: what the device prefers.")
     tf32: Switch = Field(default=False, description="Round products of float32 to TF32 for tensor cores.")
     attention: AttentionName = Field(
-        default="fused", description="`unfused`: several kernels, as in torch before 2.0.", examples=["unfused"]
+        default="fused",
+        description="`unfused`: several kernels, as in torch before 2.0; `looped`: one for each head and item, as with "
+        "tensors that have the sequence first, on simulated GPUs.",
+        examples=["unfused"],
     )
     mode: Text | None = Field(
         default=None,

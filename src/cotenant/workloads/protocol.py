@@ -17,7 +17,7 @@ Software = Literal["eager", "compile", "graphs", "onnxruntime", "tensorrt", "vll
 SOFTWARE: tuple[Software, ...] = get_args(Software)
 """How a model is executed: operator by operator, by torch.compile, replayed as CUDA graphs, by ONNX Runtime, by a
 TensorRT engine, or by a language model server such as vLLM."""
-Attention = Literal["fused", "unfused"]
+Attention = Literal["fused", "unfused", "looped"]
 ATTENTION: tuple[Attention, ...] = get_args(Attention)
 Quantised = Literal["fp8", "int8", "int4"]
 QUANTISED: tuple[Quantised, ...] = get_args(Quantised)
@@ -42,7 +42,8 @@ class WorkloadSpec(BaseModel):
     tf32: bool = False
     """Whether products of float32 are rounded to TF32 for tensor cores (torch: float32 matmul precision "high")."""
     attention: Attention = "fused"
-    """One kernel, or `unfused`: products around a softmax in memory, as before torch 2.0 (`eager` in transformers)."""
+    """One kernel; `unfused`: products around a softmax in memory, as before torch 2.0 (`eager` in transformers);
+    `looped`: these products one by one for every head and item, as with tensors that have the sequence first."""
     mode: str | None = None
     """For decoders forward / prefill / decode / generate, for encoders embed / classify; None for the first."""
     tokens: int | None = Field(default=None, ge=1)

@@ -158,6 +158,18 @@ def test_attention_is_one_kernel_or_two_products_around_a_softmax():
     assert unfused.written.max() == scores > fused.written.max()
 
 
+def test_looped_attention_is_the_same_work_launched_by_head_and_item():
+    heads = (2, 16, 384, 64)
+    name = "_scaled_dot_product_flash_attention_for_cpu"
+    attention = operator(name, (heads, heads, heads), heads, flops=4.0 * 2 * 16 * 384 * 384 * 64)
+    unfused, looped = (kernels_of([attention], attention=how) for how in ("unfused", "looped"))
+    products = np.array(kind(looped)) == "gemm"
+    assert list(looped.launches[products]) == [32, 32]
+    assert list(looped.batches[products]) == [1, 1]
+    assert looped.flops[products].sum() == attention.flops
+    assert kind(looped).count("copy") < kind(unfused).count("copy"), "heads lie side by side"
+
+
 def test_kernels_can_be_taken_and_joined():
     block = kernels_of(residual_block())
     both = joined([block.take(np.array([0])), block])

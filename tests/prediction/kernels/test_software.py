@@ -69,6 +69,22 @@ def test_unfused_attention_writes_its_scores_to_memory(train):
     assert (unfused.kernels.read + unfused.kernels.written).sum() > (fused.kernels.read + fused.kernels.written).sum()
 
 
+def test_looped_attention_costs_the_host_a_launch_and_the_device_a_small_kernel_by_head_and_item():
+    from cotenant.devices.simulated.catalogue import find_gpu
+    from cotenant.prediction.kernels.cost import solo_costs
+
+    loops = [request("bert-base-mini", batch=batch, seq=16, attention="looped") for batch in (2, 3)]
+    heads = sum(one.kernels.launches[one.kernels.launches > 1].sum() for one in loops[:1]) / 2
+    assert host_ns(loops[1]) - host_ns(loops[0]) == pytest.approx(heads * 4e3)
+    gpu = find_gpu("a100-sxm4-80gb")
+    kernels = loops[0].kernels
+    costs = solo_costs(kernels, gpu)
+    looped = kernels.launches > 1
+    assert (costs.duration_ns[looped] >= kernels.launches[looped] * gpu.launch_us * 1e3).all()
+    assert (costs.filled[looped] < gpu.sms / 2).all()
+    assert (costs.waves[looped] >= kernels.launches[looped]).all(), "its SMs are free again after each"
+
+
 def test_weight_gradients_of_convolutions_are_split_over_the_device():
     from cotenant.devices.simulated.catalogue import find_gpu
     from cotenant.prediction.kernels.columns import KINDS

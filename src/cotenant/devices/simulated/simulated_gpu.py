@@ -361,7 +361,7 @@ def execution_of(spec: WorkloadSpec) -> Execution:
     """How its software executes it."""
     usual = EXECUTIONS[spec.software or "eager"]
     rounded = replace(usual, tf32="all") if spec.tf32 else usual
-    return replace(rounded, attention="unfused") if spec.attention == "unfused" else rounded
+    return rounded if spec.attention == "fused" else replace(rounded, attention=spec.attention)
 
 
 def kernels_for(spec: WorkloadSpec, execution: Execution | None = None) -> Kernels:

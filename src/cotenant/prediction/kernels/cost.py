@@ -133,6 +133,7 @@ def solo_costs(
             dram_bytes[rows],
         )
         filled[rows] = used[rows]
+        waves[rows] *= kernels.launches[rows]
     dram_bytes = dram_bytes + partial
     shares = np.array([efficiency.dram[kind] for kind in KINDS])[kernels.kind]
     shares = np.where(_plain_depthwise(kernels), shares * efficiency.plain_depthwise, shares)
@@ -272,7 +273,8 @@ def _tiled_compute(
     # A fused kernel's arithmetic slightly exceeds its product's, and scales with it.
     work = kernels.flops / np.maximum(1.0, 2.0 * kernels.m * kernels.n * kernels.k * kernels.batches)
     long_sums = kernels.kind == _GRADIENT
-    may_split = (kernels.kind == _GEMM) | long_sums  # libraries hardly ever split convolutions
+    # Libraries hardly ever split convolutions, or products too small for the host to keep up with.
+    may_split = ((kernels.kind == _GEMM) & (kernels.launches == 1)) | long_sums
     for (rows, columns), share in (*efficiency.tiles.items(), *efficiency.skinny.items()):
         grid = np.ceil(kernels.m / rows) * np.ceil(kernels.n / columns) * kernels.batches
         for split in (*efficiency.splits, *(efficiency.long_splits if long_sums.any() else ())):

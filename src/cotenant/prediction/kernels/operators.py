@@ -88,7 +88,8 @@ def rows_of(operator: Operator, *, tf32: str = "convolutions", attention: str = 
     Args:
         operator: As seen in a dry run.
         tf32: Operations that may round float32 for tensor cores: `convolutions` (torch's default), `all` or `none`.
-        attention: `fused` into one kernel, or `unfused`: two products around a softmax, as before 2022.
+        attention: `fused` into one kernel; `unfused`: two products around a softmax, as before 2022; `looped`: each
+            of these products one by one for every head and item.
     """
     name = operator.name.removeprefix("aten.")
     operator = replace(operator, name=name)
@@ -97,7 +98,9 @@ def rows_of(operator: Operator, *, tf32: str = "convolutions", attention: str = 
     if name in ("convolution", "convolution_backward"):
         return _convolution(operator, tf32)
     if "scaled_dot_product" in name or name == "_flash_attention_forward":
-        return (_attention(operator, tf32),) if attention == "fused" else _unfused_attention(operator, tf32)
+        if attention == "fused":
+            return (_attention(operator, tf32),)
+        return _unfused_attention(operator, tf32, looped=attention == "looped")
     return (_single(operator, tf32),)
 
 
@@ -210,8 +213,12 @@ def _attention(operator: Operator, tf32: str) -> Row:
     )
 
 
-def _unfused_attention(operator: Operator, tf32: str) -> tuple[Row, ...]:
-    """Scores are written, scaled, masked and normalised through memory each time; heads are regrouped around."""
+def _unfused_attention(operator: Operator, tf32: str, *, looped: bool) -> tuple[Row, ...]:
+    """Scores are written, scaled, masked and normalised through memory each time; heads are regrouped around.
+
+    Where the sequence comes first, heads of all items lie side by side: nothing is regrouped, but libraries have no
+    batched product for it, and launch one for each head and item.
+    """
     batch, heads, positions, width = operator.shapes[0]
     context = operator.shapes[1][-2]
     size = _width(operator.dtype)
@@ -223,7 +230,9 @@ def _unfused_attention(operator: Operator, tf32: str) -> tuple[Row, ...]:
     def product(n: int, k: int, read: float, written: float, gives: tuple[int, ...]) -> Row:
         flops = 2.0 * batch * heads * positions * n * k
         plain = Operator("bmm", operator.dtype, operator.shapes[:2], (gives,), flops, read, written)
-        return _tiled(plain, "gemm", product=(positions, n, k, batch * heads), weights=0.0, tensor=cores)
+        count = batch * heads
+        row = _tiled(plain, "gemm", product=(positions, n, k, 1 if looped else count), weights=0.0, tensor=cores)
+        return replace(row, launches=count) if looped else row
 
     def pass_over(name: str, kind: str, shape: tuple[int, ...], moved: float) -> Row:
         return _plain(Operator(name, operator.dtype, (shape,), (shape,), 0.0, moved, moved), kind)
@@ -237,10 +246,10 @@ def _unfused_attention(operator: Operator, tf32: str) -> tuple[Row, ...]:
             pass_over("scale", "elementwise", scores, score_bytes),
             product(width, context, score_bytes + context_bytes, head_bytes, half),  # queries
             product(width, positions, score_bytes + head_bytes, context_bytes, half),  # keys
-            *(pass_over("heads", "copy", operator.shapes[0], head_bytes) for _ in range(4)),
+            *(pass_over("heads", "copy", operator.shapes[0], head_bytes) for _ in range(1 if looped else 4)),
         )
     return (
-        *(pass_over("heads", "copy", operator.shapes[0], head_bytes) for _ in range(3)),
+        *(pass_over("heads", "copy", operator.shapes[0], head_bytes) for _ in range(0 if looped else 3)),
         product(context, width, head_bytes + context_bytes, score_bytes, scores),
         pass_over("scale", "elementwise", scores, score_bytes),
         pass_over("mask", "elementwise", scores, score_bytes),

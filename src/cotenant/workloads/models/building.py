@@ -22,9 +22,11 @@ from cotenant.workloads.slices import ModelBlocks, ModelTail, find_blocks, plan_
 
 def build_model(entry: ModelEntry, spec: WorkloadSpec, place: Place) -> Built:
     """The model with its weights and inputs on the place, and the stages of a request."""
-    if spec.quantised or spec.parallel > 1:
+    simulated = {"quantised": spec.quantised, "parallel": spec.parallel > 1, "attention": spec.attention == "looped"}
+    if any(simulated.values()):
+        only = next(name for name, stated in simulated.items() if stated)
         raise WorkloadError(
-            f"{entry.name}: `{'quantised' if spec.quantised else 'parallel'}` is simulated only",
+            f"{entry.name}: `{only}{': looped' if only == 'attention' else ''}` is simulated only",
             hint="measure a server that does it, such as vLLM, as a tenant: `workload: openai:http://...`",
         )
     if spec.tf32:
