@@ -107,6 +107,19 @@ def test_without_a_known_device_the_times_are_still_explained():
     assert fit.value("token_us") == pytest.approx(150, rel=0.1)
 
 
+def test_a_slow_device_is_believed_even_if_its_times_varied_from_pass_to_pass():
+    """A CPU takes 25 ms per step, a hundred times a GPU's: no prior of GPUs may pull it down."""
+    true = {
+        "step_us": 25_000.0, "sequence_us": 300.0, "prompt_us": 2000.0, "request_us": 1500.0,
+        "token_us": 700.0, "context_us": 0.5, "pair_us": 0.05,
+    }  # fmt: skip
+    law = plain_law()
+    unsteady = {"ttft_spread": 0.25, "tpot_spread": 0.25}
+    fit = fit_engine(law, [probe(law, *load, true=true, **unsteady) for load in LOADS], SETTINGS)
+    assert fit.value("step_us") == pytest.approx(25_000, rel=0.1)
+    assert fit.off < 0.05
+
+
 def test_a_simulated_gpu_serves_with_the_probed_rates(law):
     """The tenant of the event simulation shows the latencies that were measured."""
     rows = tuple(probe(law, *load) for load in LOADS)

@@ -1,7 +1,7 @@
 """A step's time as a sum of rates times its work: of the host, and of a device that is known or isn't."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,6 +48,7 @@ _OF_KERNELS = (
     Rate("attention", "times the tables of attention", False, 1.2, 0.5),
 )
 _PLAIN = (
+    *(replace(rate, spread=20.0 * rate.spread) for rate in _HOST),  # a step also reads the weights, on any device
     Rate("token_us", "us per token of a prompt", False, 100.0, 1000.0),
     Rate("context_us", "us per token of context and sequence", False, 0.1, 10.0),
     Rate("pair_us", "us per 1,000 pairs of tokens of a prompt", False, 0.1, 100.0),
@@ -77,7 +78,7 @@ def plain_law() -> EngineLaw:
         pairs = sum(count * (before + count / 2) for count, before in zip(step.queries, step.contexts, strict=True))
         return np.array([*_host_work(step), 1e3 * sum(step.queries), 1e3 * step.decoding_context, pairs])
 
-    return EngineLaw(_HOST + _PLAIN, work)
+    return EngineLaw(_PLAIN, work)
 
 
 def _host_work(step: StepShape) -> tuple[float, ...]:
