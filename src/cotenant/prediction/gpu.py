@@ -41,6 +41,14 @@ class Clocks(_Data):
         """
         return min(self.boost, self.under_load / float(np.cbrt(share)))
 
+    def locked(self, mhz: float, share: float) -> float:
+        """Expected clock if it is locked and only this share of the SMs may work: power limits it as before.
+
+        Costs are fitted at the expected clock, also of light loads, which run at the boost clock: a lock slows these
+        down by boost / lock, as simulated runs do from their activity.
+        """
+        return self.on_share(share) * min(1.0, mhz / self.boost)
+
     @model_validator(mode="after")
     def _ordered(self) -> "Clocks":
         if not self.min <= self.base <= self.boost:

@@ -97,6 +97,10 @@ class SimulatedGpu:
         """The spec with a number format: its own, else its workload's, else this GPU's."""
         return spec if spec.dtype is not None else self.describing.spec(spec, self.default_dtype)
 
+    def locked_clock(self, part: Part, mhz: float | None) -> float | None:
+        """The clock that costs take on a part if the GPU's is locked; None without a lock."""
+        return None if mhz is None else self.gpu.clocks_mhz.locked(mhz, part.loaded)
+
     def family(self, spec: WorkloadSpec) -> str:
         """Family of its workload: encoder, decoder, vision, ..."""
         return self.describing.family(spec.name)

@@ -213,7 +213,8 @@ def _steps(gpu: _Held, spec: WorkloadSpec, part: "Part | None", tenant: ServedTe
     from cotenant.prediction.engines.step import StepShape
 
     device, whole = gpu.device, whole_of(gpu.device.gpu)
-    clock = device.controls(gpu.settings).limits.clock_mhz
+    locked = device.controls(gpu.settings).limits.clock_mhz
+    clock = device.locked_clock(whole, locked)
     engine = device.engine_queue(spec, whole, clock_mhz=clock)
 
     def step_s(step: StepShape) -> float:
@@ -221,7 +222,8 @@ def _steps(gpu: _Held, spec: WorkloadSpec, part: "Part | None", tenant: ServedTe
         alone = device.engine_step(spec, whole, step, clock_mhz=clock).alone_ns() / 1e9
         if part is None:
             return alone
-        return max(device.engine_step(spec, part, step, clock_mhz=clock).alone_ns() / 1e9, alone * tenant.slowdown)
+        here = device.engine_step(spec, part, step, clock_mhz=device.locked_clock(part, locked))
+        return max(here.alone_ns() / 1e9, alone * tenant.slowdown)
 
     context = engine.prompt + engine.output / 2
     sizes = some_batches(min(tenant.most_at_once, engine.held))
@@ -247,7 +249,8 @@ def _solo_s(gpu: _Held, spec: WorkloadSpec, part: "Part") -> float:
 
     device, settings = gpu
     controls = device.controls(settings)
-    trace = device.trace(device.request(spec), part, controls, clock_mhz=controls.limits.clock_mhz)
+    clock = device.locked_clock(part, controls.limits.clock_mhz)
+    trace = device.trace(device.request(spec), part, controls, clock_mhz=clock)
     launched = np.cumsum(trace.launch_ns)
     remaining = np.cumsum(trace.duration_ns[::-1])[::-1]
     return float(np.max(launched + remaining) + trace.before_ns + trace.after_ns) / 1e9

@@ -24,6 +24,20 @@ def test_work_that_keeps_the_gpu_busy_takes_longer_at_a_lower_clock():
     assert half.alone_ms > full.alone_ms
 
 
+@pytest.mark.parametrize("gpu", ["sim:a100-sxm4-40gb", "sim:t4", "sim:l40s"])
+def test_a_locked_clock_never_escapes_the_power_limit(gpu):
+    """Without a lock, power keeps a busy GPU far below its boost clock; locked there, it is no faster."""
+    chat = {"workload": "llama-3.2-1b", "software": "vllm", "seq": 512, "tokens": 32, "rate": "1/s"}
+    entry = TenantEntry.model_validate(chat)
+    simulation = Simulation(planned({"chat": entry}), {"chat": entry}, {gpu: open_simulated(gpu)}, risk=0.1)
+    boost = simulation.gpus[gpu].gpu.clocks_mhz.boost
+    free, locked, lower = (
+        simulation.profile(gpu, 0, 1, "", float("nan"), clock_mhz=mhz).first_ms for mhz in (None, boost, 0.8 * boost)
+    )
+    assert locked == pytest.approx(free)
+    assert 1.05 * free < lower < 1.3 * free
+
+
 def test_a_check_simulates_the_planned_software():
     seat = {
         "rate_rps": 20.0,

@@ -243,7 +243,7 @@ class EnginePredictor:
 
         def engine(window_ns: float, arrivals: Ints) -> EngineTenant:
             load = EngineLoad(window_ns, memory, arrivals, timed=True)
-            return gpu.engine(spec, part, load, clock_mhz=clock)
+            return gpu.engine(spec, part, load, clock_mhz=gpu.locked_clock(part, clock))
 
         return MixTenant(
             simulation.usual_step(mixes.device, tenant, part, loads, clock),

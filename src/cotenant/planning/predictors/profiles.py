@@ -202,7 +202,7 @@ class Simulation:
         gpu = self.gpus[device]
         request = gpu.request(self.spec(device, tenant, batch))
         outputs = sum(stage == "decode" for stage in request.stages) + 1
-        trace = gpu.trace(request, part, Controls(), clock_mhz=clock_mhz)
+        trace = gpu.trace(request, part, Controls(), clock_mhz=gpu.locked_clock(part, clock_mhz))
         return self._scaled(trace, tenant), request.first_output, outputs
 
     def served(self, device: str, tenant: int) -> bool:
@@ -221,7 +221,8 @@ class Simulation:
         sequences = int(np.clip(round(usual) if np.isfinite(usual) else most, 1, most))
         prompts = sequences * queue.prompt / queue.output  # as many tokens are read as requests are completed
         step = StepShape(sequences, sequences * (queue.prompt + queue.output / 2), (max(prompts, 1.0),), (0.0,))
-        trace = self.gpus[device].engine_step(spec, part, step, clock_mhz=clock_mhz)
+        gpu = self.gpus[device]
+        trace = gpu.engine_step(spec, part, step, clock_mhz=gpu.locked_clock(part, clock_mhz))
         return self._scaled(trace, tenant)
 
     def _scaled(self, trace: "Trace", tenant: int) -> "Trace":
@@ -235,7 +236,7 @@ class Simulation:
         cv = max(self.tenants[tenant].cv, LEAST_CV)
         key = device, spec.model_dump_json(), part, clock_mhz, cv
         if key not in self._engines:
-            queue = gpu.engine_queue(spec, part, clock_mhz=clock_mhz)
+            queue = gpu.engine_queue(spec, part, clock_mhz=gpu.locked_clock(part, clock_mhz))
 
             def arrivals(rate_rps: float, seed: int, horizon_s: float) -> Floats:
                 return np.asarray(
