@@ -11,7 +11,7 @@ from cotenant.errors import SchedulingError, StudyError
 from cotenant.scheduling import Contract, Fairness, ServiceClass, settle_shares
 from cotenant.study.files import Problem, read_tenants_file
 from cotenant.study.model import Study
-from cotenant.tenancy.objective import METRICS, Objectives, objective_for
+from cotenant.tenancy.objective import Deadline
 from cotenant.tenancy.plan_document import PlanDevice, PlanSeat, PromisedTime, plan_in
 from cotenant.tenancy.sharing import SPLITTING_MODES, TURNS, Sharing, SharingText
 from cotenant.tenancy.tenant_entry import GROUP, TenantEntry
@@ -52,26 +52,6 @@ def lanes_of(file: "TenantsFile") -> tuple[Lane, ...]:
         names.setdefault(home, []).append(name)
         slots[home] = max(slots.get(home, 1), 1 if backend is None else backend.parallel)
     return tuple(Lane(home, tuple(members), slots[home], home in own) for home, members in names.items())
-
-
-@dataclass(frozen=True, slots=True)
-class Deadline:
-    """When a request is due: ``latency_s`` after its arrival, plus ``per_step_s`` per token for decoders."""
-
-    latency_s: float
-    per_step_s: float
-    quantile: float
-    """Fraction of requests that must be in time."""
-
-    @classmethod
-    def of(cls, objectives: Objectives) -> Self:
-        """The deadline that keeps the objectives. Raises ValueError."""
-        latency, first, step = (objective_for(objectives, metric) for metric in METRICS)
-        whole = latency or first
-        if whole is None or (latency is not None and (first is not None or step is not None)):
-            raise ValueError("state one latency, or ttft and tpot")
-        quantile = max(objective.quantile for objective in objectives)
-        return cls(whole.limit_ms / 1e3, step.limit_ms / 1e3 if step else 0.0, quantile)
 
 
 class ServedTenant(TenantEntry):

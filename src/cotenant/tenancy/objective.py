@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
@@ -89,6 +89,26 @@ def objectives_written(objectives: Iterable[Objective]) -> dict[str, str]:
 def objective_for(objectives: Iterable[Objective], metric: Metric) -> Objective | None:
     """The objective of a metric, if any."""
     return next((objective for objective in objectives if objective.metric == metric), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """When a request is due: ``latency_s`` after its arrival, plus ``per_step_s`` per token for decoders."""
+
+    latency_s: float
+    per_step_s: float
+    quantile: float
+    """Fraction of requests that must be in time."""
+
+    @classmethod
+    def of(cls, objectives: Objectives) -> Self:
+        """The deadline that keeps the objectives. Raises ValueError."""
+        latency, first, step = (objective_for(objectives, metric) for metric in METRICS)
+        whole = latency or first
+        if whole is None or (latency is not None and (first is not None or step is not None)):
+            raise ValueError("state one latency, or ttft and tpot")
+        quantile = max(objective.quantile for objective in objectives)
+        return cls(whole.limit_ms / 1e3, step.limit_ms / 1e3 if step else 0.0, quantile)
 
 
 def slo_columns(objectives: Objectives) -> dict[str, float | None]:
