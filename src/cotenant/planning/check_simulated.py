@@ -1,8 +1,9 @@
 """`plan --check` on a simulated GPU: all tenants of a device together, as the plan's way to share runs them.
 
 Kernels of all tenants run against each other in the event simulation, once for each seed, so that bursts that coincide
-slow each other down. Requests then queue behind each other with these times, in an engine if one serves them. The ends
-of the interval are simulated with the ends of the range of service times.
+slow each other down. Requests then queue behind each other with these times, in an engine if one serves them; where one
+server orders the requests of all, the scheduler does. The ends of the interval are simulated with the ends of the range
+of service times.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,9 +64,12 @@ def _judged(
     kept = [[float((times <= limit_s).mean()) for times in end] or [0.0, 0.0] for end in replications]
     usual = replications[1]
     requests = sum(times.size for times in usual)
+    answered = [[each[np.isfinite(each)] for each in times] for times in replications]
     tails = [
-        1e3 * float(np.quantile(np.concatenate(times), objective.quantile)) if times else float("inf")
-        for times in replications
+        1e3 * float(np.quantile(np.concatenate(times), objective.quantile))
+        if sum(each.size for each in times)
+        else float("inf")
+        for times in answered
     ]
     return Attained(
         device=device.name,
@@ -77,7 +81,7 @@ def _judged(
         attained=float(np.mean(kept[1])),
         lo=interval_over_seeds(kept[2], requests)[0],
         hi=interval_over_seeds(kept[0], requests)[1],
-        shed=0.0,
+        shed=sum(int(np.isinf(times).sum()) for times in usual) / max(requests, 1),
         tail_ms=tails[1],
         requests=requests,
         tail_range_ms=(tails[0], tails[2]),

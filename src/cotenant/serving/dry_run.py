@@ -7,20 +7,16 @@ Where requests take turns, and on real devices, the scheduler that will serve or
 import asyncio
 import itertools
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
 from cotenant.errors import ServingError
 from cotenant.planning.check import BASIS, SEEDS, Attained, Checked, interval_over_seeds
-from cotenant.scheduling import DeviceScheduler, Settings, TenantCosts
-from cotenant.scheduling.simulation import Arrival, SimulatedDevice, simulate
-from cotenant.scheduling.simulation.simulator import SimulatedRequest
+from cotenant.planning.predictors.scheduled import OrderedTenant, OrderedTimes, in_order
+from cotenant.scheduling import Settings, TenantCosts
 from cotenant.serving.reloader import opened
 from cotenant.serving.tenants_file import Lane, ServedTenant, TenantsFile, lanes_of
 from cotenant.tenancy.device_names import DeviceName
-from cotenant.tenancy.load import arrivals_ns
 from cotenant.tenancy.objective import Objective
 from cotenant.tenancy.plan_document import PlanDevice, PlanSeat, PromisedTime
 from cotenant.tenancy.sharing import ALONE
@@ -125,33 +121,37 @@ def _seat(tenant: ServedTenant, costs: TenantCosts, share: float | str | None) -
 # --- in turns: requests in the order of the scheduler that will serve them
 
 
-class _Judged(NamedTuple):
-    """An objective, and by replication the times of its requests in seconds; refused ones are never in time."""
-
-    objective: Objective
-    times: list[list[float]]
-
-
-Simulated = dict[str, tuple[list[_Judged], int]]
-"""By tenant: its objectives with their times, and how many requests were refused."""
-
-
 def _in_order(
     file: TenantsFile, lane: Lane, costs: Mapping[str, TenantCosts], seconds: float, seed: int
 ) -> list[Attained]:
     """At the predicted costs, and at both ends of their range: an error of the costs grows with the queue."""
-    rates = {name: _rate(file.tenants[name], costs[name]) for name in lane.tenants}
-    run = partial(_simulated, file, lane, rates=rates, seconds=seconds, seed=seed)
-    usual = run(costs)
-    ends = [
-        run({name: costs[name].slower(factors[name]) for name in lane.tenants})
-        for factors in _ranges(file, lane, costs)
+    rates = [_rate(file.tenants[name], costs[name]) for name in lane.tenants]
+    slowest = min((rate for rate in rates if rate > 0), default=LEAST_REQUESTS / LONGEST_S)
+    seconds = max(seconds, min(LEAST_REQUESTS / slowest, MOST_REQUESTS / max(sum(rates), slowest), LONGEST_S))
+    settings = Settings(
+        fairness=file.rule(), slots=lane.slots, queue_ahead=lane.slots == 1, cache_bytes=file.cache_bytes(lane)
+    )
+    tenants = [
+        _ordered(name, file.tenants[name], costs[name], rate) for name, rate in zip(lane.tenants, rates, strict=True)
     ]
+    seeds = [seed + 1000 * run for run in range(REPLICATIONS)]
+    usual, *ends = (
+        in_order([tenant.slower(factors[tenant.contract.tenant]) for tenant in tenants], settings, seconds=seconds,
+                 seeds=seeds)
+        for factors in (dict.fromkeys(lane.tenants, 1.0), *_ranges(file, lane, costs))
+    )  # fmt: skip
     return [
-        _attained(file.device, name, rates[name], [judged, *(end[name][0][number] for end in ends)], usual[name][1])
-        for name in lane.tenants
-        for number, judged in enumerate(usual[name][0])
+        _attained(file.device, name, rates[place], objective, [times[place] for times in (usual, *ends)])
+        for place, name in enumerate(lane.tenants)
+        for objective in _objectives(file, costs, name)
     ]
+
+
+def _ordered(name: str, tenant: ServedTenant, costs: TenantCosts, rate_rps: float) -> OrderedTenant:
+    load = tenant.arrivals
+    assert load is not None
+    load = load if load.rate_share is None else load.at(rate_rps)
+    return OrderedTenant(tenant.scheduled_contract(name, _tokens(tenant)), costs, load)
 
 
 def _ranges(file: TenantsFile, lane: Lane, costs: Mapping[str, TenantCosts]) -> Sequence[Mapping[str, float]]:
@@ -169,46 +169,6 @@ def _ranges(file: TenantsFile, lane: Lane, costs: Mapping[str, TenantCosts]) -> 
     return [{name: ends[side] for name, ends in ranges.items()} for side in range(2)]
 
 
-def _simulated(
-    file: TenantsFile,
-    lane: Lane,
-    costs: Mapping[str, TenantCosts],
-    rates: Mapping[str, float],
-    *,
-    seconds: float,
-    seed: int,
-) -> Simulated:
-    places = {name: place for place, name in enumerate(file.tenants)}
-    slowest = min((rate for rate in rates.values() if rate > 0), default=LEAST_REQUESTS / LONGEST_S)
-    all_rps = max(sum(rates.values()), slowest)
-    seconds = max(seconds, min(LEAST_REQUESTS / slowest, MOST_REQUESTS / all_rps, LONGEST_S))
-    contracts = [file.tenants[name].scheduled_contract(name, _tokens(file.tenants[name])) for name in lane.tenants]
-    judged = {name: [_Judged(objective, []) for objective in _objectives(file, costs, name)] for name in lane.tenants}
-    shed = dict.fromkeys(lane.tenants, 0)
-    for run in range(REPLICATIONS):
-        arrivals = sorted(
-            arrival
-            for name in lane.tenants
-            for arrival in _arrivals(name, file.tenants[name], rates[name], seconds, seed + 1000 * run + places[name])
-        )
-        scheduler = DeviceScheduler(
-            [(contract, costs[contract.tenant]) for contract in contracts],
-            Settings(
-                fairness=file.rule(),
-                slots=lane.slots,
-                queue_ahead=lane.slots == 1,
-                cache_bytes=file.cache_bytes(lane),
-            ),
-        )
-        outcomes = simulate(arrivals, scheduler, SimulatedDevice(costs, seed=seed + run)).outcomes
-        for name in lane.tenants:
-            own = [outcome for outcome in outcomes if outcome.tenant == name]
-            shed[name] += sum(outcome.done is None for outcome in own)
-            for objective, times in judged[name]:
-                times.append([_time_s(outcome, objective.metric, costs[name].steps) for outcome in own])
-    return {name: (judged[name], shed[name]) for name in lane.tenants}
-
-
 def _objectives(file: TenantsFile, costs: Mapping[str, TenantCosts], name: str) -> Sequence[Objective]:
     """Those of a tenant; a backend's request is one chunk, so it has one limit for all of its tokens."""
     tenant = file.tenants[name]
@@ -218,31 +178,22 @@ def _objectives(file: TenantsFile, costs: Mapping[str, TenantCosts], name: str) 
     return (Objective("latency", tenant.deadline.quantile, 1e3 * limit_s),)
 
 
-def _time_s(outcome: SimulatedRequest, metric: str, steps: int) -> float:
-    if outcome.done is None:
-        return float("inf")
-    first = outcome.done if outcome.first is None else outcome.first
-    if metric == "tpot":
-        return (outcome.done - first) / max(steps, 1)
-    return (first if metric == "ttft" else outcome.done) - outcome.arrived
-
-
-def _attained(device: str, name: str, rate_rps: float, ends: Sequence[_Judged], shed: int) -> Attained:
+def _attained(device: str, name: str, rate_rps: float, objective: Objective, ends: Sequence[OrderedTimes]) -> Attained:
     """The share in time, with an interval over the replications; the tail is that of answered requests.
 
     Args:
         device: The device.
         name: The tenant.
         rate_rps: Its rate.
+        objective: What is judged.
         ends: Times at the estimated costs; then, if known, at the lower and at the upper end of their range.
-        shed: Requests that were refused.
     """
-    objective = ends[0].objective
-    every = [[np.array(each) for each in end.times if each] for end in ends]
+    every = [end.of(objective.metric).latencies_s for end in ends]
     requests = sum(each.size for each in every[0])
     parts = [[float((each <= objective.limit_ms / 1e3).mean()) for each in times] for times in every]
     intervals = [interval_over_seeds(part, requests) if part else (0.0, 1.0) for part in parts]
     tails = [_tail_ms(times, objective.quantile) for times in every]
+    refused = sum(int(np.isinf(each).sum()) for each in every[0])
     return Attained(
         device=device,
         tenant=name,
@@ -253,7 +204,7 @@ def _attained(device: str, name: str, rate_rps: float, ends: Sequence[_Judged], 
         attained=float(np.mean(parts[0])) if parts[0] else 1.0,
         lo=min(lo for lo, _ in intervals),
         hi=max(hi for _, hi in intervals),
-        shed=shed / max(requests, 1),
+        shed=refused / max(requests, 1),
         tail_ms=tails[0],
         requests=requests,
         tail_range_ms=(min(tails), max(tails)) if len(tails) > 1 else None,
@@ -264,13 +215,6 @@ def _tail_ms(times: Sequence[np.ndarray], quantile: float) -> float:
     answered = np.concatenate([*times, np.empty(0)])
     answered = answered[np.isfinite(answered)]
     return 1e3 * float(np.quantile(answered, quantile)) if answered.size else float("inf")
-
-
-def _arrivals(name: str, tenant: ServedTenant, rate_rps: float, seconds: float, seed: int) -> list[Arrival]:
-    load = tenant.arrivals
-    assert load is not None
-    load = load if load.rate_share is None else load.at(rate_rps)
-    return [Arrival(float(time) / 1e9, name) for time in arrivals_ns(load, seed=seed, horizon_s=seconds)]
 
 
 def _tokens(tenant: ServedTenant) -> int:

@@ -13,6 +13,7 @@ from cotenant.planning.mixes.kinds import Clock, DeviceKind, Price, price_of, un
 from cotenant.planning.mixes.mig import MigGeometry
 from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.document import NotYaml, read
+from cotenant.tenancy.sharing import SCHEDULED
 from cotenant.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from cotenant.devices.target import TargetDevice
 
 
-WAYS = ("processes", "mps", "mig")
+WAYS = ("processes", "mps", SCHEDULED, "mig")
 """Ways to share a GPU that plans use where available."""
 CLOCK_PERCENTS = (100, 90, 80, 70, 60, 50)
 CPU_WAYS = ("processes", "threads", "pinned")
@@ -144,7 +145,7 @@ def _price(kind: str, prices: Mapping[str, float], *, priced: bool) -> Price:
 
 
 def _gpu_kind(gpu: "SimulatedGpuDevice", count: int, price: Price) -> DeviceKind:
-    there = {mode.mode for mode in gpu.sharings() if mode.available}
+    there = {SCHEDULED, *(mode.mode for mode in gpu.sharings() if mode.available)}
     mig = None
     if gpu.gpu.mig is not None:
         profiles = {
@@ -173,7 +174,7 @@ def _real_gpu(name: str, prices: Mapping[str, float], *, priced: bool) -> "tuple
     twin = twin_of(target)
     own = {twin.name: prices[name]} if name in prices else {}
     kind = _gpu_kind(twin, 1, _price(twin.name, {**prices, **own}, priced=priced))
-    return replace(kind, ways=tuple(way for way in kind.ways if way in target.modes)), twin
+    return replace(kind, ways=tuple(way for way in kind.ways if way == SCHEDULED or way in target.modes)), twin
 
 
 def _cpu_kind(name: str, prices: Mapping[str, float]) -> "tuple[DeviceKind, TargetDevice]":

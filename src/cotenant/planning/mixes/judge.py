@@ -15,6 +15,7 @@ from cotenant.planning.mixes.kinds import CAPPED, OWN_PROCESS, DeviceKind, Way, 
 from cotenant.planning.mixes.predictor import Mixes, MixPredictor, PredictedMix, limits_of
 from cotenant.planning.mixes.tenants import ServingTenant, Unit
 from cotenant.planning.solver.problem import NOBODY, Bools, Floats, Ints, JudgedGroups, WayToUse
+from cotenant.tenancy.sharing import SCHEDULED
 
 Minimise = Literal["cost", "devices", "energy", "latency"]
 PER_DEVICE = ("cost", "devices")
@@ -33,6 +34,8 @@ class Laid:
     mixes: Mixes
     predicted: PredictedMix
     fits: Bools
+    allowed: Bools
+    """Constraints hold, and all have their share of the device and of its memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +143,15 @@ class MixJudge:
             if not climb.any():
                 break
             step = np.where(climb, step + 1, step)
-        fits = allowed & room & ~late.any(axis=1) & (predicted.busy <= 1)
-        fits &= predicted.memory_bytes.sum(axis=1) <= self.kinds[way.kind].memory_bytes
-        return Laid(mixes, predicted, fits)
+        allowed &= room & (predicted.memory_bytes.sum(axis=1) <= self.kinds[way.kind].memory_bytes)
+        return Laid(mixes, predicted, allowed & ~late.any(axis=1) & (predicted.busy <= 1), allowed)
+
+    def promises(self, laid: Laid) -> bool:
+        """Whether the only mix would fit if the estimates were true."""
+        estimate = laid.predicted.latency_ms.estimate
+        late = estimate > self._limits[laid.mixes.tenants][..., : estimate.shape[2]]
+        late |= (laid.predicted.slowdown.estimate > self._stretch[laid.mixes.tenants])[..., None]
+        return bool(laid.allowed[0]) and not bool((late & laid.mixes.there[..., None]).any())
 
     def strains(self, mixes: Mixes, predicted: PredictedMix) -> Floats:
         """By seat of the only mix: the largest ratio of a latency to its limit, at the upper end."""
@@ -209,6 +218,7 @@ class MixJudge:
             for number, tenant in enumerate(self.tenants)
             if (tenant.isolation == "mig" and way.sharing != "mig")
             or (tenant.isolation == "process" and way.sharing not in {*OWN_PROCESS, CAPPED})
+            or (way.sharing == SCHEDULED and not tenant.can_take_turns(self.kinds[way.kind].name))
             or tenant.devices_on(self.kinds[way.kind].name) > self.kinds[way.kind].available
         ]
         if strict:
@@ -353,7 +363,8 @@ class MixJudge:
         counts = np.stack([(profile == number).sum(axis=1) for number in range(len(kind.mig.profiles))], axis=1)
         held = {tuple(row): kind.mig.holds(tuple(row)) for row in np.unique(counts, axis=0).tolist()}
         stands = np.array([held[tuple(row)] for row in counts.tolist()], dtype=bool)
-        return Laid(mixes, predicted, allowed & has.all(axis=1) & stands & ~self._late(tenants, predicted).any(axis=1))
+        allowed &= has.all(axis=1) & stands
+        return Laid(mixes, predicted, allowed & ~self._late(tenants, predicted).any(axis=1), allowed)
 
     def _instance(self, way: Way, tenant: int, rate: float) -> tuple[float, int]:
         """The smallest sufficient instance for a tenant at this rate (NaN if none), and its batch."""

@@ -19,6 +19,7 @@ from cotenant.planning.mixes.why import reasons, refusals, with_sensitivity
 from cotenant.planning.solver.generation import INTERRUPTED, UNKNOWN, Clock, FirstPlan, Solved, start
 from cotenant.planning.solver.problem import PlacedGroup, Problem, cost_of
 from cotenant.planning.solver.solve import bound_by_number, solve
+from cotenant.tenancy.sharing import SCHEDULED
 from cotenant.text import amount
 
 MOST_ON_ONE = 16
@@ -233,7 +234,8 @@ def _explained(
         solved.columns, key=lambda column: (judge.ways[column.option].kind, -len(column.members), column.members)
     )
     devices = [
-        with_sensitivity(judge, *pair, more) for pair in zip(columns, seated(judge, columns, closer, more), strict=True)
+        with_sensitivity(judge, *pair, closer, more)
+        for pair in zip(columns, seated(judge, columns, closer, more), strict=True)
     ]
     why = reasons(judge, columns, devices, more)
     planned = {seat.tenant for unit in judge.units for seat in unit.seats}
@@ -364,6 +366,8 @@ def _tenant(judge: MixJudge, laid: Laid, index: int, seat: UnitSeat) -> SeatedTe
         share = mig.profiles[int(held)].name if np.isfinite(held) else None
     elif np.isfinite(held):
         share = held
+    elif laid.mixes.sharing == SCHEDULED:
+        share = tenant.share  # of the time
     slowdown = (
         float(predicted.slowdown.lower[0, index]),
         float(predicted.slowdown.estimate[0, index]),

@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cotenant.tenancy.objective import Objective
+from cotenant.tenancy.objective import Deadline, Objective
 from cotenant.tenancy.tenant_entry import Isolation, TenantEntry
 from cotenant.tenancy.words import did_you_mean, shown
 
+SERVED_SOFTWARE = ("eager", "graphs")
+"""What the workers of a server run; an engine is a server of its own."""
 STRETCH = 2.0
 """Default deadline of a job: this many times its duration."""
 
@@ -47,6 +49,10 @@ class ServingTenant:
     """Tenants that must be on other devices."""
     replicas: int | None = None
     """None: as many as its rate needs."""
+    hard: bool = True
+    """A server refuses its requests that can't be in time."""
+    best_effort: bool = False
+    """A server gives it no share of the device's time."""
     job: BatchJob | None = None
     parallel: int = 1
     """Devices that every replica is split over (tensor parallelism), whatever their kind."""
@@ -60,6 +66,16 @@ class ServingTenant:
     def software_on(self, kind: str) -> str:
         """Its software on a kind of device."""
         return self.on_kinds.get(kind, self.software)
+
+    def can_take_turns(self, kind: str) -> bool:
+        """Whether a server can order its requests among others': it has a deadline, and workers that can run it."""
+        if self.job is not None or self.isolation != "any" or self.software_on(kind) not in SERVED_SOFTWARE:
+            return False
+        try:
+            Deadline.of(self.objectives)
+        except ValueError:
+            return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +171,8 @@ def _planned(name: str, entry: TenantEntry) -> ServingTenant:
         near=frozenset(entry.near),
         apart=frozenset(entry.apart),
         replicas=entry.replicas,
+        hard=entry.hard,
+        best_effort=entry.best_effort,
         job=job,
         parallel=entry.parallel,
     )

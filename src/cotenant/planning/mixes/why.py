@@ -8,12 +8,16 @@ import numpy as np
 
 from cotenant.planning.mixes.judge import Laid, MixJudge
 from cotenant.planning.mixes.kinds import CAPPED, DeviceKind
+from cotenant.planning.mixes.predictor import MixPredictor
 from cotenant.planning.mixes.serving_plan import Measurement, PlannedDevice, Refusal, Rejected, SeatedTenant
 from cotenant.planning.mixes.tenants import Unit, UnitSeat
 from cotenant.planning.solver.problem import NOBODY, PlacedGroup
+from cotenant.tenancy.sharing import SCHEDULED
 from cotenant.text import amount, milliseconds, percent, together
 
-FACTORS = np.concatenate([np.arange(1.0, 2.0, 0.05), np.arange(2.0, 4.01, 0.25)])
+FACTORS = np.geomspace(1.0, 4.0, 30).round(2)
+MOST_ASKED = 2
+"""Ways to share that a slower predictor is asked about at each of them."""
 MOST_DEVICES = 14
 """Least busy devices whose pairs are tried as a single device."""
 MOST_REJECTED = 8
@@ -98,11 +102,17 @@ def refusals(
 
 
 def with_sensitivity(
-    judge: MixJudge, column: PlacedGroup, device: PlannedDevice, more: Callable[[], bool] = lambda: True
+    judge: MixJudge,
+    column: PlacedGroup,
+    device: PlannedDevice,
+    closer: MixPredictor | None = None,
+    more: Callable[[], bool] = lambda: True,
 ) -> PlannedDevice:
     """The device with the factor by which each rate may grow before an objective is missed, while time lasts."""
     tenants = tuple(
-        replace(tenant, holds_to=_holds_to(judge, column, seat)) if tenant.rate_rps > 0 and more() else tenant
+        replace(tenant, holds_to=_holds_to(judge, column, seat, closer, more))
+        if tenant.rate_rps > 0 and more()
+        else tenant
         for seat, tenant in enumerate(device.tenants)
     )
     return replace(device, tenants=tenants)
@@ -223,35 +233,67 @@ def _written(sharing: str) -> str:
     return "mps (with shares)" if sharing == CAPPED else sharing
 
 
-def _holds_to(judge: MixJudge, column: PlacedGroup, position: int) -> float:
-    """The largest of `FACTORS` times a tenant's rate at which this device still serves all, planned again for it."""
+def _holds_to(
+    judge: MixJudge, column: PlacedGroup, position: int, closer: MixPredictor | None, more: Callable[[], bool]
+) -> float:
+    """The largest of `FACTORS` times a tenant's rate at which this device still serves all, planned again for it.
+
+    The slower predictor is asked between the largest that the fast one is sure of and the largest it thinks possible.
+    """
     seats = [(unit, number) for unit in column.members for number, _ in enumerate(judge.units[unit].seats)]
     unit, number = seats[position]
+    group, kind = np.arange(len(column.members), dtype=np.int64)[None, :], judge.ways[column.option].kind
+    ways = [option for option, way in enumerate(judge.ways) if way.kind == kind and option != column.option]
+    options = [column.option, *ways]
 
-    def holds(factor: float) -> bool:
+    def at(step: int) -> MixJudge:
         seat = judge.units[unit].seats[number]
-        seats = (*judge.units[unit].seats[:number], replace(seat, rate_rps=seat.rate_rps * factor),
+        seats = (*judge.units[unit].seats[:number], replace(seat, rate_rps=seat.rate_rps * float(FACTORS[step])),
                  *judge.units[unit].seats[number + 1 :])  # fmt: skip
         units = [Unit(seats) if other == unit else judge.units[other] for other in column.members]
-        again = MixJudge(judge.tenants, judge.kinds, units, judge.predictor, minimise=judge.minimise, known=judge.known)
-        laid = again.lay_out(column.option, np.arange(len(units), dtype=np.int64)[None, :])
-        return bool(laid.fits[0])
+        return MixJudge(judge.tenants, judge.kinds, units, judge.predictor, minimise=judge.minimise, known=judge.known)
 
-    low, high = 0, len(FACTORS)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(float(FACTORS[middle])) else (low, middle)
-    return float(FACTORS[low])
+    def largest(holds: Callable[[int], bool], low: int, high: int) -> int:
+        """The last step that holds; `low` does, `high` doesn't."""
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if holds(middle) else (low, middle)
+        return low
+
+    def sure(step: int) -> bool:
+        higher = at(step)
+        return any(bool(higher.lay_out(option, group).fits[0]) for option in options)
+
+    def possible(step: int) -> bool:
+        higher = at(step)
+        return any(higher.promises(higher.lay_out(option, group)) for option in options)
+
+    def confirmed(step: int) -> bool:
+        assert closer is not None
+        higher = at(step)
+        laid = {option: higher.lay_out(option, group) for option in options}
+        likely = [option for option in options if higher.promises(laid[option])][:MOST_ASKED]
+        return more() and any(bool(higher.keeps(option, laid[option].mixes, closer)[0]) for option in likely)
+
+    low = largest(sure, 0, len(FACTORS))
+    if closer is None or len(column.members) == 1 or not more():
+        return float(FACTORS[low])
+    return float(FACTORS[largest(confirmed, low, largest(possible, low, len(FACTORS)) + 1)])
 
 
 def _measure(rejected: Sequence[Rejected], devices: Sequence[PlannedDevice]) -> Measurement | None:
     """A cheaper alternative whose estimate fits, else the plan's mix with the least headroom."""
-    undecided = [alternative for alternative in rejected if alternative.undecided]
+    undecided = [alternative for alternative in rejected if alternative.undecided and alternative.sharing != SCHEDULED]
     if undecided:
         best = max(undecided, key=lambda alternative: alternative.saves_per_h)
         would = f"could save {best.saving}: its estimate meets every objective, its upper end doesn't"
         return Measurement(best.tenants, best.kind, best.sharing, would)
-    unmeasured = [device for device in devices if not device.basis.startswith("measured") and device.tightest]
+    # What a server orders is measured while it serves.
+    unmeasured = [
+        device
+        for device in devices
+        if not device.basis.startswith("measured") and device.tightest and device.sharing != SCHEDULED
+    ]
     if not unmeasured:
         return None
     tightest = min(unmeasured, key=_headroom)

@@ -16,10 +16,12 @@ from cotenant.planning.mixes.corrections import NOTHING, Corrections
 from cotenant.planning.mixes.predictor import Mixes, PredictedMix, Range
 from cotenant.planning.predictors.errors import SimulationErrors
 from cotenant.planning.predictors.profiles import WHOLE, Simulation
+from cotenant.planning.predictors.scheduled import OrderedMixes, load_of, waits
 from cotenant.planning.solver.problem import Bools, Floats, Ints
 from cotenant.prediction.contention.closed_form import Terms, slowdowns
 from cotenant.prediction.contention.layout import TURNS
 from cotenant.tenancy.objective import Objective
+from cotenant.tenancy.sharing import SCHEDULED
 
 CLOSED = "simulated (closed form)"
 ROOM = 1.5
@@ -41,6 +43,12 @@ class ClosedForm:
         for levels, tenant in zip(self._levels, simulation.tenants, strict=True):
             quantiles = [objective.quantile for objective in tenant.objectives or (_ANY,)]
             levels[: len(quantiles)] = quantiles
+        self._due: Floats = np.zeros((len(simulation.tenants) + 1, 2))
+        """When requests are due where one server orders them: in ms, and per step; the last row is an empty seat."""
+        for due, tenant in zip(self._due, simulation.tenants, strict=False):
+            if tenant.objectives:
+                limits = {objective.metric: objective.limit_ms for objective in tenant.objectives}
+                due[:] = limits.get("latency", limits.get("ttft", np.inf)), limits.get("tpot", 0.0)
 
     @np.errstate(invalid="ignore")  # an engine without room for a request takes for ever
     def __call__(self, mixes: Mixes, /) -> PredictedMix:
@@ -49,6 +57,8 @@ class ClosedForm:
         slowdown = self.slowdown(mixes, seats)
         held = 1.0 if mixes.sharing == "processes" else seats.holds
         needed, busy = (seats.need * held).sum(axis=1), np.minimum((seats.use * held).sum(axis=1), 1.0)
+        if mixes.sharing == SCHEDULED:  # the device waits for the host while a request is launched
+            needed = load_of(self._ordered(mixes, seats, np.ones(mixes.tenants.shape)))
         busy = np.where(needed > 1, needed, busy)  # above 1: they can't keep up
         bandwidth = (seats.use * seats.moves).sum(axis=1)
         slowdown, halves, measured = self.corrections.apply(mixes, slowdown, least=self.errors.queue)
@@ -69,7 +79,7 @@ class ClosedForm:
 
     def slowdown(self, mixes: Mixes, seats: "Seats") -> Floats:
         """Time beside the others over time alone, without measurements."""
-        if mixes.sharing == "mig" or mixes.tenants.shape[1] == 1:
+        if mixes.sharing in {"mig", SCHEDULED} or mixes.tenants.shape[1] == 1:
             return np.ones(mixes.tenants.shape)
         demands = self.simulation.demands
         rows = np.where(mixes.there, seats.demand, -1).astype(np.int64)
@@ -97,6 +107,38 @@ class ClosedForm:
                 asked = asked._replace(slowdown=asked.slowdown * float(self.simulation.scale[number]))
             for index, objective in enumerate(tenant.objectives or (_ANY,)):
                 result[mine, index] = law(these, asked, objective)
+        crowded = mixes.there.sum(axis=1) > 1
+        if mixes.sharing == SCHEDULED and crowded.any():
+            result[crowded] = self._in_turns(mixes, seats, slowdown)[crowded]
+        return result
+
+    def _ordered(self, mixes: Mixes, seats: "Seats", slowdown: Floats) -> OrderedMixes:
+        """The requests of all seats, as one server takes them; sequences of a batch are generated together."""
+        later = np.maximum(seats.outputs - 1, 0)
+        generates = later > 0
+        single = np.where(generates, seats.first + later * seats.step_1, seats.single) * slowdown
+        full = np.where(generates, mixes.batch * seats.first + later * seats.step, seats.alone) * slowdown
+        rate = np.where(mixes.there, mixes.rate_rps / 1e3, 0.0)
+        limit = self._due[mixes.tenants, 0] + self._due[mixes.tenants, 1] * later
+        cvs = np.append(self._cvs, 1.0)[mixes.tenants]
+        single, full = (np.where(mixes.there, np.nan_to_num(times, posinf=1e9), 1.0) for times in (single, full))
+        return OrderedMixes(BatchService(single, full, np.maximum(mixes.batch, 1)), rate, limit, cvs)
+
+    def _in_turns(self, mixes: Mixes, seats: "Seats", slowdown: Floats) -> Floats:
+        """Mixes x seats x objectives where one server orders the requests of all."""
+        ordered = self._ordered(mixes, seats, slowdown)
+        result = np.zeros((*mixes.tenants.shape, self.simulation.objectives))
+        levels = np.vstack([self._levels, np.zeros(self._levels.shape[1])])[mixes.tenants]
+        for index in range(result.shape[2]):
+            waited, takes = waits(ordered, np.maximum(levels[..., index], 0.5))
+            steps = np.maximum(seats.outputs - 1, 1)
+            first = waited + seats.first * slowdown
+            by_metric = {"latency": waited + takes, "ttft": first, "tpot": (waited + takes - first) / steps}
+            for number in np.unique(mixes.tenants[mixes.there]):
+                objectives = self.simulation.tenants[number].objectives
+                if index < len(objectives):
+                    mine = mixes.tenants == number
+                    result[mine, index] = by_metric[objectives[index].metric][mine]
         return result
 
     def _in_batches(self, mixes: Mixes, seats: "Seats", slowdown: Floats, mine: Bools) -> Floats:

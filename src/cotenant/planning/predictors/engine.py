@@ -5,7 +5,7 @@ gives the slowdown of batch after batch by the neighbours. Queues of single requ
 slot, are then simulated with it, at the estimate of the service time and at both ends of its range.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 
@@ -14,19 +14,32 @@ import numpy as np
 from cotenant.planning.mixes.predictor import Mixes, PredictedMix, Range
 from cotenant.planning.predictors.closed_form import CLOSED, ClosedForm, Seats
 from cotenant.planning.predictors.profiles import Simulation
+from cotenant.planning.predictors.scheduled import (
+    OrderedTenant,
+    OrderedTimes,
+    contract_of,
+    costs_of,
+    in_order,
+    quantile_ms,
+    seconds_for,
+)
 from cotenant.planning.solver.problem import Floats, Ints
 from cotenant.prediction.contention.layout import TURNS, Part
 from cotenant.prediction.contention.mix import LEAST_CV, MixTenant, mean_slowdowns, stretches
 from cotenant.prediction.engines.on_gpu import EngineLoad
 from cotenant.prediction.engines.tails import NO_TIMES, EngineTimes, engine_times
 from cotenant.prediction.engines.tenant import EngineTenant
+from cotenant.scheduling import Settings
 from cotenant.scheduling.simulation.lines import NEVER, WARM_UP, Replications, requests_at, tail_of
 from cotenant.tenancy.load import Load, arrivals_ns
+from cotenant.tenancy.sharing import SCHEDULED
 
 ENGINE = "simulated (event engine)"
 METRICS = ("latency", "ttft", "tpot")
 SEQUENCES, SEQUENCE_REQUESTS = 20, 1000
 """Replications of a tenant that generates without an engine, and requests of each."""
+ORDERED, ORDERED_WARM_UP = 3, 0.1
+"""Replications of requests that one server orders, and the part of each that is left out."""
 QUEUES = 100
 """Seeds of a seat's arrivals."""
 
@@ -89,6 +102,8 @@ class EnginePredictor:
             return np.full((3, mixes.tenants.shape[1], self.simulation.objectives), np.inf), np.full(
                 mixes.tenants.shape[1], np.inf
             )
+        if mixes.sharing == SCHEDULED and len(seats) > 1:
+            return self._ordered_tails(mix, seats, factors)
         tenants = [self._seated(mix, seat, order, int(batches[0, seat])) for order, seat in enumerate(seats)]
         slowed = [np.ones(1)]
         if len(tenants) > 1 or tenants[0].engine is None:  # alone, an engine's steps take the time they take alone
@@ -104,6 +119,36 @@ class EnginePredictor:
                     result[end, seat, index] = 1e3 * times[objective.metric].quantile(objective.quantile)[end]
         return result, slowdown[0]
 
+    def _ordered_tails(self, mix: Mixes, seats: Sequence[int], factors: Floats) -> tuple[Floats, Floats]:
+        """The same where one server orders the requests of all: an error of the costs grows with the queue."""
+        result = np.zeros((3, mix.tenants.shape[1], self.simulation.objectives))
+        for end, times in enumerate(self._ordered(mix, seats, factors)):
+            for seat, own in zip(seats, times, strict=True):
+                for index, objective in enumerate(self.simulation.tenants[int(mix.tenants[0, seat])].objectives):
+                    result[end, seat, index] = quantile_ms(own.of(objective.metric), objective.quantile)[end]
+        return result, np.ones(mix.tenants.shape[1])
+
+    def _ordered(self, mix: Mixes, seats: Sequence[int], factors: Iterable[Floats]) -> list[list[OrderedTimes]]:
+        """By end and seat: times of requests, all in the order of the scheduler."""
+        tenants = []
+        for seat in seats:
+            number, rate = int(mix.tenants[0, seat]), float(mix.rate_rps[0, seat])
+            tenant = self.simulation.tenants[number]
+            costs = costs_of(self.simulation, mix.device, number, int(mix.batch[0, seat]), mix.clock_mhz)
+            load = Load(kind="gamma", rate_rps=rate, cv=max(tenant.cv, LEAST_CV))
+            # Replicas of a tenant on one device are tenants of their own.
+            contract = replace(contract_of(tenant), tenant=f"{tenant.name}/{seat}")
+            tenants.append(OrderedTenant(contract, costs, load))
+        seconds = seconds_for([tenant.load.rate_rps or 0.0 for tenant in tenants])
+        seeds = [1000 * (self.seed + number) for number in range(ORDERED)]
+        return [
+            in_order(
+                [tenant.slower(float(end[seat])) for seat, tenant in zip(seats, tenants, strict=True)],
+                Settings(), seconds=seconds, seeds=seeds, warm_up=ORDERED_WARM_UP,
+            )
+            for end in factors
+        ]  # fmt: skip
+
     def request_times(
         self, mixes: Mixes, ends: Sequence[Floats], *, closed: bool = False
     ) -> list[list[dict[str, Replications]]]:
@@ -118,6 +163,11 @@ class EnginePredictor:
         seats = range(mixes.tenants.shape[1])
         if not np.isfinite(table.alone).all():
             return [[dict.fromkeys(METRICS, NEVER) for _ in seats] for _ in ends]
+        if mixes.sharing == SCHEDULED and len(seats) > 1:
+            return [
+                [{metric: times.of(metric) for metric in METRICS} for times in end]
+                for end in self._ordered(mixes, list(seats), ends)
+            ]
         slowdown = self.rough.slowdown(mixes, table)
         if closed:
             slowed = [slowdown[:, seat] for seat in seats]

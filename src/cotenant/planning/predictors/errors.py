@@ -8,6 +8,7 @@ import numpy as np
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.solver.problem import Floats
 from cotenant.prediction.contention.closed_form import DIFFERENCES
+from cotenant.tenancy.sharing import SCHEDULED
 from cotenant.text import listed
 
 if TYPE_CHECKING:
@@ -134,8 +135,8 @@ def _way(sharing: str, *, shared: bool, limited: bool) -> str:
     """The sharing as validation names it; a MIG instance is slower than the whole GPU even without neighbours."""
     if sharing == "mig":
         return "mig"
-    if not shared:
-        return "alone"
+    if not shared or sharing == SCHEDULED:
+        return "alone"  # one request at a time, on the whole device
     if sharing == "streams":
         return "mps"  # nothing public validates streams; the same kernels run side by side
     return "mps with shares" if sharing == "mps" and limited else sharing
