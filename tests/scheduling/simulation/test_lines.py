@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.queues import constant_service, coverage
+from benchmarks.queues import QUEUES, coverage, exact_quantile
 from cotenant.scheduling import BatchCurve, Contract, DeviceScheduler, FirstCome, Settings, TenantCosts, chunk_cost
 from cotenant.scheduling.simulation import Arrival, SimulatedDevice, simulate
 from cotenant.scheduling.simulation.lines import NEVER, Line, latencies, tail_of
@@ -70,17 +70,24 @@ def test_a_line_is_what_the_scheduler_makes_of_a_single_tenant(largest, policy):
     assert scheduled(due, largest, policy) == pytest.approx(found, rel=1e-6)
 
 
-def test_the_exact_quantile_of_constant_service_is_that_of_a_long_queue():
-    due = np.cumsum(np.random.default_rng(4).exponential(1 / 0.7, 2_000_000))
-    (found,) = latencies([Line(due, np.ones(1))])
-    assert constant_service(0.7) == pytest.approx(np.quantile(found[10_000:], 0.99), rel=0.02)
+@pytest.mark.parametrize("queue", QUEUES)
+def test_the_exact_quantile_is_that_of_a_long_queue(queue):
+    random = np.random.default_rng(4)
+    due = np.cumsum(random.exponential(1 / 0.5, 2_000_000))
+    (found,) = latencies([Line(due, QUEUES[queue].drawn(random, due.size))])
+    assert exact_quantile(queue, 0.5) == pytest.approx(np.quantile(found[10_000:], 0.99), rel=0.02)
 
 
-@pytest.mark.parametrize("constant", [True, False])
-def test_the_interval_of_a_p99_holds_and_is_no_wider_than_its_error_demands(constant):
-    found = [coverage(load, constant=constant, seeds=30) for load in (0.3, 0.8)]
-    assert np.mean([one.holds for one in found]) >= 0.85
-    assert np.mean([one.half_over_error for one in found]) <= 2.6
+@pytest.mark.parametrize("load", [0.3, 0.9])
+def test_the_exact_quantile_of_exponential_service_is_that_of_the_formula(load):
+    assert exact_quantile("M/M/1", load) == pytest.approx(-np.log(0.01) / (1 - load), rel=1e-4)
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_the_interval_of_a_p99_holds_and_is_no_wider_than_its_error_demands(queue):
+    found = [coverage(queue, load, seeds=30) for load in (0.3, 0.8)]
+    assert np.mean([figures.holds for figures in found]) >= 0.85
+    assert np.mean([figures.half_over_error for figures in found]) <= 2.6
 
 
 def test_a_few_percent_more_service_time_is_far_more_waiting_where_the_load_is_high():

@@ -17,7 +17,7 @@ from cotenant.extras import compiled
 Floats = npt.NDArray[np.float64]
 
 REPLICATIONS = 20
-FEWEST_REQUESTS, MOST_REQUESTS = 3000, 24_000
+FEWEST_REQUESTS, MOST_REQUESTS = 3000, 40_000
 MEMORIES = 400
 """Requests of a replication by the time in which a queue forgets that it was empty, 1 / (1 - load)^2 requests."""
 WARM_UP = 1 / 8
