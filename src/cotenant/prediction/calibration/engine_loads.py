@@ -11,6 +11,7 @@ from cotenant.prediction.calibration.engine_law import EngineLaw, plain_law
 from cotenant.prediction.engines.alone import serve
 from cotenant.prediction.engines.continuous_batching import Batching
 from cotenant.prediction.engines.step import StepShape
+from cotenant.prediction.interference.profiles import core_slowdowns
 from cotenant.prediction.kernels.columns import Floats
 from cotenant.tenancy.load import Load, arrivals_ns
 
@@ -64,7 +65,7 @@ def predicted_load(
         beside: Share of the engine's cores that a neighbour keeps busy; on cores of its own, 0.
     """
     law = law or plain_law()
-    rates = np.array([fit.value(name) for name in law.names]) / core_share(beside)
+    rates = np.array([fit.value(name) for name in law.names]) * _slowdown_beside(beside)
     delay_ns = fit.value("request_us") * 1e3
 
     def step_time(step: StepShape) -> tuple[float, float]:
@@ -112,12 +113,10 @@ def predicted_load(
     return PredictedLoad(prompt, tokens, load, ttft, tpot, together, fit.beyond(prompt, together))
 
 
-def core_share(beside: float) -> float:
-    """Share of its cores that an engine gets beside a neighbour of equal priority that keeps so much of them busy.
-
-    A kernel's scheduler gives both half, unless the neighbour wants less.
-    """
-    return max(0.5, 1.0 - min(max(beside, 0.0), 1.0))
+def _slowdown_beside(neighbour: float) -> float:
+    """Of an engine that keeps its cores busy, by a neighbour that wants such a share of them."""
+    wanted = np.array([[1.0, neighbour]])
+    return float(core_slowdowns(wanted, wanted > 0)[0, 0])
 
 
 def _ranged(ms: float, half: float) -> PredictedMs:

@@ -142,11 +142,21 @@ def roofline_shared(profiles: CpuProfiles, mixes: Ints, *, pinned: bool = False)
         there = present(some)
         cores = placed(profiles.cores, some, 0.0)
         own = cores * there.sum(axis=1, keepdims=True)
-        crowd = np.maximum(cores.sum(axis=1, keepdims=True), 1.0) ** CROWDED
-        of_cores = np.maximum(own, 1.0) if pinned else crowd * _slowdown(cores, there)
+        of_cores = np.maximum(own, 1.0) if pinned else core_slowdowns(cores, there)
         of_memory = _slowdown(placed(profiles.bandwidth, some, 0.0), there)
         parts.append(np.where(there, np.log(np.maximum(of_cores, of_memory)), np.nan))
     return np.concatenate(parts) if parts else np.empty(mixes.shape)
+
+
+def core_slowdowns(wanted: Floats, there: Bools) -> Floats:
+    """Of tenants that share cores: by an even part of them, and by changing places.
+
+    Args:
+        wanted: Mixes x tenants: shares of the cores that they can use.
+        there: Where there is a tenant.
+    """
+    crowd = np.maximum(wanted.sum(axis=1, keepdims=True, where=there), 1.0) ** CROWDED
+    return np.asarray(crowd * _slowdown(wanted, there))
 
 
 def _slowdown(demand: Floats, there: Bools) -> Floats:
