@@ -1,5 +1,8 @@
 """The closed form of contention: invariants of any law of sharing, and agreement with the event simulation."""
 
+from dataclasses import replace
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -58,6 +61,19 @@ def test_it_agrees_with_the_event_simulation_on_random_mixes(way):
     found = agreement(way, mixes=6, seed=4)
     assert found.median <= 0.08
     assert found.nine_in_ten <= 0.25
+
+
+@pytest.mark.parametrize("terms", [Terms(), Terms(shared_host=True), Terms(TURNS)])
+def test_the_order_of_tenants_changes_nothing_and_equal_ones_get_the_same(terms):
+    traces = [FULL, HOSTED, SMALL, plain_trace(kernels=60, device_ns=6e6, occupancy=0.7, dram=0.6, host_ns=2e6), FULL]
+    demands = demands_of(traces)
+    rows = np.array(list(permutations(range(5))))
+    for load in (0.0, 0.3, 0.6):
+        rates = load / demands.alone_ns[rows]
+        found = slowdowns(demands, rows, replace(terms, rate_per_ns=rates))
+        by_tenant = np.take_along_axis(found, np.argsort(rows, axis=1), axis=1)
+        assert (by_tenant == by_tenant[0]).all()
+        assert by_tenant[0, 0] == by_tenant[0, 4]
 
 
 def test_a_neighbour_that_is_rarely_busy_slows_less():

@@ -142,18 +142,25 @@ def _paced(paced: Floats, ratio: float) -> Any:
 
 
 @compiled()
-def _every(  # noqa: PLR0917 - compiled code takes its arguments by position
+def _every(  # noqa: C901, PLR0917 - compiled code takes its arguments by position
     kernels: Floats, requests: Floats, paced: Floats, mixes: Ints, seats: Ints, rates: Floats, turns: Floats,
     shared_host: bool, points: Floats, result: Floats,
 ) -> None:  # fmt: skip
-    """Mix by mix; the tenants of a mix are its first columns that are not empty."""
+    """Mix by mix, its tenants sorted by what they ask, so that their order in the mix changes nothing."""
     width = mixes.shape[1]
     columns = np.zeros(width, np.int64)
     for row in range(mixes.shape[0]):
         count = 0
         for column in range(width):
             if mixes[row, column] >= 0:
-                columns[count] = column
+                rank = count
+                while (
+                    rank > 0
+                    and _compared(kernels, requests, mixes[row], seats[row], rates[row], column, columns[rank - 1]) < 0
+                ):
+                    columns[rank] = columns[rank - 1]
+                    rank -= 1
+                columns[rank] = column
                 count += 1
         if count == 0:
             continue
@@ -167,8 +174,33 @@ def _every(  # noqa: PLR0917 - compiled code takes its arguments by position
             time = _side_by_side(
                 requests[of], kernels[of], paced[of], cycle, seats[row, columns[:count]], shared_host, points
             )
-        for number in range(count):
-            result[row, columns[number]] = max(time[number], 1.0)
+        first = 0
+        for number in range(count):  # equal tenants get the same, whatever states were looked at for each
+            if number + 1 == count or _compared(
+                kernels, requests, mixes[row], seats[row], rates[row], columns[number], columns[number + 1]
+            ):
+                for equal in range(first, number + 1):
+                    result[row, columns[equal]] = max(time[first : number + 1].mean(), 1.0)
+                first = number + 1
+
+
+@compiled()
+def _compared(  # noqa: PLR0917 - compiled code takes its arguments by position
+    kernels: Floats, requests: Floats, mix: Ints, seats: Ints, rates: Floats, column: int, other: int
+) -> Any:
+    """Below or above 0 if a column's tenant asks less or more than another's by their first difference; 0: the same."""
+    first, second = mix[column], mix[other]
+    if first != second:
+        for index in range(requests.shape[1]):
+            if requests[first, index] != requests[second, index]:
+                return requests[first, index] - requests[second, index]
+        for of in range(kernels.shape[1]):
+            for index in range(kernels.shape[2]):
+                if kernels[first, of, index] != kernels[second, of, index]:
+                    return kernels[first, of, index] - kernels[second, of, index]
+    if rates[column] != rates[other]:
+        return rates[column] - rates[other]
+    return float(seats[column, 2] - seats[other, 2])
 
 
 @compiled()
@@ -241,7 +273,7 @@ def _side_by_side(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop,
         state[tenant, SM_DOMAIN_NOW], state[tenant, DRAM_DOMAIN_NOW] = seats[tenant, 0], seats[tenant, 1]
         state[tenant, PRIORITY] = seats[tenant, 2]
     for turn in range(ROUNDS):
-        fresh, moved = 1.0 if turn == 0 else 0.6, 0.0
+        fresh, moved = 2.0 / (turn + 2), 0.0
         for tenant in range(count if shared_host else 0):
             hosting = 1.0
             for other in range(count):
