@@ -132,10 +132,25 @@ def test_tenants_to_plan_are_predicted_in_pairs_at_their_rates(tmp_path):
     assert {"mps", "processes"} <= {mix.sharing for mix in found.mixes}
     together = next(mix for mix in found.mixes if mix.sharing == "mps")
     assert all(tenant.tail.attainment.est > 0.9 for tenant in together.tenants)
-    aside = next(mix for mix in found.mixes if mix.sharing == "streams")
-    assert aside.tenants[0].tail is None, "its queue takes up to 16 requests at once, and no plan shares so"
+    assert {"streams", "green", "mig"} <= {mix.sharing for mix in found.mixes}
+    assert all(tenant.tail.p99_ms.hi > 0 for mix in found.mixes for tenant in mix.tenants)
+    assert not any(note.startswith("No latency") for note in found.notes)
     assert any(note.startswith("Latencies under open loads") for note in found.notes)
     assert cotenant.predict(file, device="sim:a100-sxm4-40gb", next_mixes=1).next
+
+
+def test_shares_for_another_number_of_tenants_are_not_predicted_as_none_and_equal_ones_are_caps(tmp_path):
+    file = tmp_path / "tenants.yaml"
+    file.write_text(
+        "sharing: [mps, {mps: equal}, {green: [60, 40]}]\ntenants:\n"
+        + "".join(f"  t{number}: {{workload: bert-large, batch: 16}}\n" for number in range(3)),
+        encoding="utf-8",
+    )
+    found = cotenant.predict(file, device="sim:a100-sxm4-40gb", mix="t0+t1+t2", quiet=True)
+    plain, capped = found.mixes
+    assert (plain.sharing, capped.sharing) == ("mps", "mps[equal]")
+    assert capped.tenants[0].slowdown.est != pytest.approx(plain.tenants[0].slowdown.est, rel=0.01)
+    assert any("Not predicted: green[60, 40]" in note for note in found.notes)
 
 
 def test_a_mix_waits_as_it_does_in_a_plan(tmp_path):

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cotenant.errors import StudyError
+from cotenant.errors import SharingUnavailable, StudyError
 from cotenant.planning.check import Attained, interval_over_seeds
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.predictors.closed_form import ClosedForm
 from cotenant.planning.predictors.engine import EnginePredictor
 from cotenant.planning.predictors.profiles import Simulation
 from cotenant.planning.solver.problem import Floats
+from cotenant.prediction.contention.layout import lay_out
 from cotenant.scheduling.simulation.lines import Replications
 from cotenant.tenancy.load import Load
+from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.plan_document import REPLAN, PlanDevice, PlanSeat, PromisedTime
 from cotenant.tenancy.sharing import Sharing
 from cotenant.tenancy.tenant_entry import TenantEntry
@@ -154,8 +156,6 @@ def _numbers(shares: Sequence[float | str | None], sizes: Sequence[str]) -> Floa
 
 RISK = 0.1
 """A plan's, if it is not given another: 80 % of service times are within their range."""
-FOR_MIXES = ("processes", "mps", "mig")
-"""Ways to share whose parts are those of a plan."""
 
 
 class MixQueues:
@@ -186,7 +186,7 @@ class MixQueues:
         return EnginePredictor(simulation, ClosedForm(simulation))
 
     def slowdowns(self, group: tuple[str, ...], way: str, *, exact: bool) -> list[float] | None:
-        """By the event simulation or in closed form; None if it isn't that of a plan."""
+        """By the event simulation or in closed form; None if they can't share the device so."""
         mix = self._mix(group, way)
         if mix is None:
             return None
@@ -212,11 +212,24 @@ class MixQueues:
         return self._predictor.request_times(mix, ends, closed=not exact)
 
     def _mix(self, group: tuple[str, ...], way: str) -> Mixes | None:
-        """None where a plan would not share so."""
-        sharing = self._ways[way].among(len(group))
-        shares: Sequence[float | str | None] = sharing.shares or [None] * len(group)
-        if sharing.mode not in FOR_MIXES or len(shares) != len(group) or (sharing.mode == "mig" and None in shares):
+        """None if they can't share the device so."""
+        simulation, sharing, count = self._predictor.simulation, self._ways[way].among(len(group)), len(group)
+        gpu = simulation.gpus[self._device]
+        specs = [self._seats[name].entry.spec() for name in group]
+        tenants = [
+            Tenant(name=str(seat), of=name, workload=spec, load=Load(kind="closed"))
+            for seat, (name, spec) in enumerate(zip(group, specs, strict=True))
+        ]
+        needs = {tenant.name: gpu.memory_bytes(spec) for tenant, spec in zip(tenants, specs, strict=True)}
+        try:
+            parts = lay_out(gpu.gpu, sharing, tenants, needs).parts
+        except SharingUnavailable:
             return None
+        usual: dict[str, Sequence[float | str]] = {
+            "green": [100 / count] * count,
+            "mig": [str(part.label) for part in parts],
+        }
+        shares: Sequence[float | str | None] = sharing.shares or usual.get(sharing.mode) or [None] * count
         seats = [self._seats[name] for name in group]
         return Mixes(
             self._device,

@@ -19,7 +19,7 @@ from cotenant.planning.predictors.profiles import WHOLE, Simulation
 from cotenant.planning.predictors.scheduled import OrderedMixes, load_of, waits
 from cotenant.planning.solver.problem import Bools, Floats, Ints
 from cotenant.prediction.contention.closed_form import Terms, slowdowns
-from cotenant.prediction.contention.layout import TURNS
+from cotenant.prediction.contention.layout import ONE_THREAD, slicing_of
 from cotenant.tenancy.objective import Objective
 from cotenant.tenancy.sharing import SCHEDULED
 
@@ -85,7 +85,9 @@ class ClosedForm:
         rows = np.where(mixes.there, seats.demand, -1).astype(np.int64)
         priorities = np.array([*(tenant.priority for tenant in self.simulation.tenants), 0])
         terms = Terms(
-            slicing=TURNS if mixes.sharing == "processes" else None,
+            slicing_of(mixes.sharing),
+            shared_host=mixes.sharing in ONE_THREAD,
+            sm_domain=np.arange(rows.shape[1])[None].repeat(len(rows), 0) if mixes.sharing == "green" else None,
             priority=priorities[mixes.tenants],
             rate_per_ns=np.where(mixes.rate_rps > 0, seats.active / self.simulation.alone_ns[np.maximum(rows, 0)], 0.0),
         )

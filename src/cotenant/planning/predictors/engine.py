@@ -24,7 +24,7 @@ from cotenant.planning.predictors.scheduled import (
     seconds_for,
 )
 from cotenant.planning.solver.problem import Floats, Ints
-from cotenant.prediction.contention.layout import TURNS, Part
+from cotenant.prediction.contention.layout import ONE_THREAD, Part, slicing_of
 from cotenant.prediction.contention.mix import LEAST_CV, MixTenant, mean_slowdowns, stretches
 from cotenant.prediction.engines.on_gpu import EngineLoad
 from cotenant.prediction.engines.tails import NO_TIMES, EngineTimes, engine_times
@@ -107,7 +107,7 @@ class EnginePredictor:
         tenants = [self._seated(mix, seat, order, int(batches[0, seat])) for order, seat in enumerate(seats)]
         slowed = [np.ones(1)]
         if len(tenants) > 1 or tenants[0].engine is None:  # alone, an engine's steps take the time they take alone
-            slowed = stretches(tenants, slicing=TURNS if mixes.sharing == "processes" else None, seed=self.seed)
+            slowed = self._stretches(tenants, mixes.sharing)
         result = np.zeros((3, mixes.tenants.shape[1], self.simulation.objectives))
         slowdown = np.ones(mix.tenants.shape)
         slowdown[0, seats] = mean_slowdowns(slowed)
@@ -176,7 +176,7 @@ class EnginePredictor:
             tenants = [self._seated(mixes, seat, seat, int(batches[0, seat])) for seat in seats]
             slowed = [np.ones(1)]
             if len(tenants) > 1 or tenants[0].engine is None:
-                slowed = stretches(tenants, slicing=TURNS if mixes.sharing == "processes" else None, seed=self.seed)
+                slowed = self._stretches(tenants, mixes.sharing)
         return [
             [
                 self._times(mixes, table, seat, stretch * factors[seat])
@@ -184,6 +184,10 @@ class EnginePredictor:
             ]
             for factors in ends
         ]
+
+    def _stretches(self, tenants: Sequence[MixTenant], sharing: str) -> list[Floats]:
+        shared_host = sharing in ONE_THREAD
+        return stretches(tenants, slicing=slicing_of(sharing), shared_host=shared_host, seed=self.seed)
 
     def _times(self, mixes: Mixes, table: Seats, seat: int, stretch: Floats) -> dict[str, Replications]:
         if table.engine[0, seat] >= 0:

@@ -266,19 +266,13 @@ class Simulation:
 
     def part(self, device: str, sharing: str, share: float, domain: int = 0) -> "Part":
         """The part of a GPU that a seat has."""
-        from cotenant.prediction.contention.layout import Part
+        from cotenant.prediction.contention.layout import part_of, whole_of
 
         gpu = self.gpus[device].gpu
         if not np.isfinite(share):
-            return Part(gpu.sms, 0, gpu.sms, gpu.memory_bytes)
-        if sharing == "mig":
-            assert gpu.mig is not None
-            name = list(gpu.mig.profiles)[int(share)]
-            profile = gpu.mig.profiles[name]
-            size = int(profile.memory_gib * 2**30)
-            dram = profile.memory_slices / gpu.mig.memory_slices
-            return Part(profile.sms, domain, profile.sms, size, dram_domain=domain, dram_share=dram, label=name)
-        return Part(max(1, int(gpu.sms * share / 100)), 0, gpu.sms, gpu.memory_bytes)
+            return whole_of(gpu)
+        name = list(gpu.mig.profiles)[int(share)] if sharing == "mig" and gpu.mig is not None else share
+        return part_of(gpu, sharing, name, domain)
 
     def power_w(self, device: str, busy: float, bandwidth: float, clock_mhz: float | None = None) -> float:
         """Mean power at the given clock or the boost clock; for whole percentages of activity."""

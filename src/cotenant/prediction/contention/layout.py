@@ -30,6 +30,9 @@ TURNS = Slicing(slice_ns=2e6, interrupt_ns=0.217e6, yield_ns=0.15e6)
 """The driver's time-slicing. The slice is the driver's default; the cost of interrupting, 11 % of a slice, was fitted
 on three pods of YOLOS-small (nos, A100); that of a switch without interruption on ten DistilGPT2 (A100)."""
 
+ONE_THREAD = ("streams", EXCLUSIVE, "green")
+"""Ways to share in which one thread launches the kernels of all tenants."""
+
 GREEN_SMS = {
     "kepler": 0,
     "pascal": 1,
@@ -87,6 +90,11 @@ def missing(gpu: GpuSpec, mode: str) -> str | None:
     return lacks.get(mode)
 
 
+def slicing_of(mode: str) -> Slicing | None:
+    """How tenants take turns; None: kernels run side by side."""
+    return TURNS if mode == "processes" else None
+
+
 def nearest(gpu: GpuSpec) -> str:
     """The closest supported way to share."""
     return "mps" if gpu.mps else "processes"
@@ -119,16 +127,15 @@ def lay_out(gpu: GpuSpec, sharing: Sharing, tenants: Sequence[Tenant], needs: Ma
             f"`{sharing}` names {len(shares)} shares for {len(tenants)} tenants", hint="give one share per tenant"
         )
     match sharing.mode:
-        case "processes":
-            return Layout("processes", (whole_of(gpu),) * len(tenants), slicing=TURNS)
-        case "streams" | "exclusive":
-            return Layout(sharing.mode, (whole_of(gpu),) * len(tenants), shared_host=True)
-        case "mps":
-            return Layout("mps", _capped(gpu, shares, len(tenants)))
+        case "mps" if shares:
+            parts = _capped(gpu, shares)
         case "green":
-            return Layout("green", _green(gpu, shares, len(tenants)), shared_host=True)
+            parts = _green(gpu, shares, len(tenants))
+        case "mig":
+            parts = _instances(gpu, shares, tenants, needs)
         case _:
-            return Layout("mig", _instances(gpu, shares, tenants, needs))
+            parts = (whole_of(gpu),) * len(tenants)
+    return Layout(sharing.mode, parts, slicing_of(sharing.mode), shared_host=sharing.mode in ONE_THREAD)
 
 
 def _own_shares(tenants: Sequence[Tenant]) -> tuple[float | str, ...]:
@@ -141,27 +148,40 @@ def whole_of(gpu: GpuSpec) -> Part:
     return Part(sms=gpu.sms, sm_domain=0, domain_sms=gpu.sms, memory_bytes=gpu.memory_bytes)
 
 
-def _capped(gpu: GpuSpec, shares: Sequence[float | str], count: int) -> tuple[Part, ...]:
-    """MPS: all SMs are shared; a share caps how many a tenant may use at once."""
-    percents = [percent_of_sms(share, "mps") for share in shares] or [100.0] * count
-    loaded = min(1.0, sum(percents) / 100)
-    return tuple(
-        Part(
-            sms=max(1, int(gpu.sms * percent / 100)),
-            sm_domain=0,
-            domain_sms=gpu.sms,
-            memory_bytes=gpu.memory_bytes,
-            label=f"{percent:g} %" if shares else None,
-            loaded=loaded,
-        )
-        for percent in percents
-    )
+def part_of(gpu: GpuSpec, mode: str, share: float | str, domain: int = 0, loaded: float = 1.0) -> Part:
+    """A tenant's part.
+
+    Args:
+        gpu: The GPU.
+        mode: A way to share that divides it.
+        share: A percentage of the SMs, or the name of a MIG instance.
+        domain: Number of the part, where tenants don't share SMs.
+        loaded: Share of the GPU's SMs that all parts have.
+    """
+    if mode == "mig":
+        assert gpu.mig is not None
+        profile = gpu.mig.profiles[str(share)]
+        size, part = instance_bytes(profile), profile.memory_slices / gpu.mig.memory_slices
+        return Part(profile.sms, domain, profile.sms, size, domain, part, label=str(share), loaded=loaded)
+    percent = percent_of_sms(share, mode)
+    if mode == "green":
+        group = GREEN_SMS[gpu.architecture]
+        sms = int(gpu.sms * percent / 100) // group * group
+        return Part(sms, domain, sms, gpu.memory_bytes, label=f"{sms} SMs", loaded=loaded)
+    # MPS: all SMs are shared; a share caps how many a tenant may use at once.
+    sms = max(1, int(gpu.sms * percent / 100))
+    return Part(sms, 0, gpu.sms, gpu.memory_bytes, label=f"{percent:g} %", loaded=loaded)
+
+
+def _capped(gpu: GpuSpec, shares: Sequence[float | str]) -> tuple[Part, ...]:
+    loaded = min(1.0, sum(percent_of_sms(share, "mps") for share in shares) / 100)
+    return tuple(part_of(gpu, "mps", share, loaded=loaded) for share in shares)
 
 
 def _green(gpu: GpuSpec, shares: Sequence[float | str], count: int) -> tuple[Part, ...]:
     group = GREEN_SMS[gpu.architecture]
     percents = [percent_of_sms(share, "green") for share in shares] or [100 / count] * count
-    sizes = [int(gpu.sms * percent / 100) // group * group for percent in percents]
+    sizes = [part_of(gpu, "green", percent).sms for percent in percents]
     if min(sizes) < group:
         raise SharingUnavailable(
             f"`green` assigns SMs of {gpu.name} in groups of {group}, and a part of {min(percents):.3g} % has fewer",
@@ -172,17 +192,8 @@ def _green(gpu: GpuSpec, shares: Sequence[float | str], count: int) -> tuple[Par
             f"the shares of `green` add up to {sum(percents):g} %",
             hint="parts can't overlap: the total is at most 100 %",
         )
-    return tuple(
-        Part(
-            sms=size,
-            sm_domain=index,
-            domain_sms=size,
-            memory_bytes=gpu.memory_bytes,
-            label=f"{size} SMs",
-            loaded=sum(sizes) / gpu.sms,
-        )
-        for index, size in enumerate(sizes)
-    )
+    loaded = sum(sizes) / gpu.sms
+    return tuple(part_of(gpu, "green", percent, index, loaded) for index, percent in enumerate(percents))
 
 
 def _instances(
@@ -212,19 +223,7 @@ def _instances(
     else:
         names = _best_cut(gpu, tenants, needs)
     loaded = min(1.0, sum(profiles[name].sms for name in names) / gpu.sms)
-    return tuple(
-        Part(
-            sms=profiles[name].sms,
-            sm_domain=index,
-            domain_sms=profiles[name].sms,
-            memory_bytes=instance_bytes(profiles[name]),
-            dram_domain=index,
-            dram_share=profiles[name].memory_slices / gpu.mig.memory_slices,
-            label=name,
-            loaded=loaded,
-        )
-        for index, name in enumerate(names)
-    )
+    return tuple(part_of(gpu, "mig", name, index, loaded) for index, name in enumerate(names))
 
 
 def _best_cut(gpu: GpuSpec, tenants: Sequence[Tenant], needs: Mapping[str, int]) -> list[str]:

@@ -66,11 +66,9 @@ class GpuMixes:
                 Tenant(name=str(column), of=str(column), workload=self.specs[tenant], load=_CLOSED)
                 for column, tenant in enumerate(group)
             ]
-            fitting = not sharing.shares or len(sharing.shares) == len(group)
-            asked = sharing if fitting else Sharing(mode=sharing.mode)
             needs = {str(column): self._needs[tenant] for column, tenant in enumerate(group)}
             try:
-                self._layouts[key] = lay_out(self.gpu.gpu, asked, tenants, needs)
+                self._layouts[key] = lay_out(self.gpu.gpu, sharing.among(len(group)), tenants, needs)
             except SharingUnavailable:
                 self._layouts[key] = None
         return self._layouts[key]
