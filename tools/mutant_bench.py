@@ -284,6 +284,8 @@ def _measured(items: Sequence[pytest.Item], own: Path) -> int:
     data = watching.get_data()
     files: dict[str, dict[str, dict[str, list[int]]]] = {}
     for name in data.measured_files():
+        if not name.endswith(".py"):  # a template is measured too
+            continue
         functions = spans(Path(name).read_text())
         kept = files.setdefault(str(Path(name).relative_to(ROOT)), {})
         for line, contexts in data.contexts_by_lineno(name).items():

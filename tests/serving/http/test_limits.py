@@ -236,10 +236,11 @@ def test_one_address_can_not_take_all_places():
     ("data", "more", "status"),
     [
         (b"", b"", None),
+        (b"\r\n", b"", None),
         (b"GET / HTTP/1.1\r\nHos", b"t", 408),
         (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9999\r\n\r\nx", b"y", 408),
     ],
-    ids=["idle", "head", "body"],
+    ids=["idle", "an empty line", "head", "body"],
 )
 def test_slow_clients_have_deadlines_and_a_byte_now_and_then_does_not_extend_them(data, more, status):
     async def scenario(app, server, wire):

@@ -123,7 +123,7 @@ class HttpConnection(asyncio.Protocol):
             return
         if self.phase is ConnectionPhase.BODY:
             self._refuse(Status(408, f"The body didn't arrive within {self._limits.body_s:g} s."), whole=False)
-        elif self.phase is ConnectionPhase.HEAD and self._rest and self._writable is None:
+        elif self.phase is ConnectionPhase.HEAD and self._rest.strip() and self._writable is None:
             self._refuse(Status(408, f"The head didn't arrive within {self._limits.head_s:g} s."), whole=False)
         elif self.phase is ConnectionPhase.HEAD and self._writable is None:
             self.close()
@@ -210,6 +210,7 @@ class HttpConnection(asyncio.Protocol):
         server.sending.move_to_end(self)
         try:
             at = body.feed(data, at)
+            self._share.check(body.announced)
             self._share.charge(body.size)
         except Status as problem:
             self._refuse(problem, whole=False)

@@ -21,6 +21,8 @@ SMALL = 4096
 """Shorter pieces of a body are collected in one buffer, so that a byte at a time costs a byte."""
 FREE = 1 << 16
 """Bodies up to this size are outside the common limit."""
+EMPTY_LINE = (b"\r", b"\r\n")
+"""A skipped line, as far as it has arrived."""
 CODINGS = "gzip, deflate"
 _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 """By content coding, what zlib calls it: `deflate` has zlib's header (RFC 9110, section 8.4.1.2)."""
@@ -54,15 +56,15 @@ def head_ends(data: bytes | bytearray, begin: int = 0) -> int:
 def complete_head(data: bytearray, scanned: int, limits: HttpLimits) -> tuple[HttpRequest | None, int]:
     """The head that begins these bytes, or None if more of it must arrive; and how many of them were looked at.
 
-    An empty line before it is removed.
+    One empty line before it is removed once more follows, so that empty lines don't keep a connection open.
 
     Raises:
         Status: It is too long, or wrong.
     """
-    if data.startswith(b"\r\n") and scanned == 0:
+    if data in EMPTY_LINE:
+        return None, 0
+    if scanned == 0 and data.startswith(b"\r\n"):
         del data[:2]
-    if data == b"\r":
-        return None, scanned
     end = head_ends(data, scanned)
     if end > limits.head or (end < 0 and len(data) > limits.head):
         within = b"\r\n" in data[: limits.head]
@@ -164,11 +166,13 @@ def _expects(headers: Mapping[str, str], minor: int) -> bool:
 class ArrivingBody:
     """The body of a request, as it arrives."""
 
-    __slots__ = ("_chunks", "_length", "_pieces", "done", "size")
+    __slots__ = ("_chunks", "_length", "_pieces", "announced", "done", "size")
 
     def __init__(self, head: HttpRequest) -> None:
         self.done = False
         self.size = 0
+        self.announced = head.length
+        """How long it will be at least."""
         self._length = head.length
         self._chunks = Chunks() if head.chunked else None
         self._pieces: list[bytes | bytearray] = []
@@ -177,7 +181,7 @@ class ArrivingBody:
         """Read on from a position. Returns the position behind what belongs to the body. Raises Status."""
         if self._chunks is not None:
             at = self._chunks.feed(data, at, self._take)
-            self.done = self._chunks.done
+            self.done, self.announced = self._chunks.done, self.size + self._chunks.left
             return at
         end = min(len(data), at + self._length - self.size)
         self._take(data[at:end] if at or end < len(data) else data)
@@ -277,11 +281,11 @@ def decompressed(body: bytes, coding: str, most: int) -> bytes:
 class Chunks:
     """The chunks of a body, as they arrive. Trailers are checked and dropped."""
 
-    __slots__ = ("_behind", "_last", "_left", "_line", "_trailers", "done")
+    __slots__ = ("_behind", "_last", "_line", "_trailers", "done", "left")
 
     def __init__(self) -> None:
         self.done = False
-        self._left = 0
+        self.left = 0
         """Bytes of the current chunk still to come."""
         self._behind = False
         """Whether the line end behind a chunk comes next."""
@@ -297,11 +301,11 @@ class Chunks:
         """
         end = len(data)
         while at < end and not self.done:
-            if self._left:
-                piece = data[at : at + self._left]
+            if self.left:
+                piece = data[at : at + self.left]
                 at += len(piece)
-                self._left -= len(piece)
-                self._behind = self._left == 0
+                self.left -= len(piece)
+                self._behind = self.left == 0
                 take(piece)
             else:
                 at = self._read_line(data, at)
@@ -334,5 +338,5 @@ class Chunks:
             size = _CHUNK.fullmatch(line)
             if size is None:
                 raise Status(400, "The size of a chunk is malformed.")
-            self._left = int(size[1], 16)
-            self._last = self._left == 0
+            self.left = int(size[1], 16)
+            self._last = self.left == 0
