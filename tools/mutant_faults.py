@@ -140,6 +140,8 @@ class _Sites(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> None:
+        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":  # nothing at run time
+            return
         if not isinstance(node.test, ast.Compare | ast.UnaryOp):
             self._instead(node.test, ast.UnaryOp(ast.Not(), node.test))
         self.generic_visit(node)
