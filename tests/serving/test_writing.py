@@ -15,14 +15,14 @@ from cotenant.serving.workers.work import Prompt
 class Utf8Codec(ByteCodec):
     """Tokens are parts of characters, as in a model's own tokenizer."""
 
-    def decode(self, ids):
+    def decode(self, ids, *, special=False):
         return bytes(one - FIRST_BYTE for one in ids).decode(errors="replace")
 
 
 def written(text, *stops, **options):
     codec, out = Utf8Codec(), []
     ids = codec.encode(text)
-    writer = TextWriter(codec, Prompt((1,), len(ids), **options), stops)
+    writer = TextWriter(codec, Prompt((FIRST_BYTE,), len(ids), **options), stops)
     for token in ids:
         out.append(writer.put(token))
         if writer.reason:
@@ -41,27 +41,41 @@ def test_a_long_answer_is_not_decoded_from_its_beginning_for_every_token():
     decoded = []
 
     class Counting(Utf8Codec):
-        def decode(self, ids):
+        def decode(self, ids, *, special=False):
             decoded.append(len(ids))
             return super().decode(ids)
 
-    writer = TextWriter(Counting(), Prompt((1,), 1000))
+    writer = TextWriter(Counting(), Prompt((FIRST_BYTE,), 1000))
     text = "".join(writer.put(token) for token in Counting().encode("é" * 500))
     assert text == "é" * 500
     assert max(decoded) <= 3 * WINDOW
 
 
 def test_bytes_that_never_become_a_character_do_not_hold_the_stream_up():
-    writer = TextWriter(Utf8Codec(), Prompt((1,), 6))
+    writer = TextWriter(Utf8Codec(), Prompt((FIRST_BYTE,), 6))
     pieces = [writer.put(0x80 + FIRST_BYTE) for _ in range(6)]
     assert pieces == ["", "", "", "\ufffd", "\ufffd", "\ufffd" * 4]
 
 
 def test_without_a_tokenizer_every_token_is_streamed_as_a_character():
-    writer = TextWriter(ByteCodec(), Prompt((1,), 1000))
+    writer = TextWriter(ByteCodec(), Prompt((FIRST_BYTE,), 1000))
     pieces = [writer.put(token) for token in range(1000)]
     assert {len(piece) for piece in pieces} == {1}
     assert ByteCodec().decode(ByteCodec().encode("plain text\n")) == "plain text\n"
+
+
+def test_an_answer_continues_its_prompt(tmp_path):
+    words = Tokenizer(WordLevel({"a": 0, "b": 1, "<unk>": 2}, unk_token="<unk>"))
+    words.save(str(tmp_path / "tokenizer.json"))
+    codec = find_codec(str(tmp_path))
+    writer = TextWriter(codec, Prompt((0, 1), 2))
+    assert codec.decode((0, 1)) + writer.put(0) + writer.put(1) == codec.decode((0, 1, 0, 1)) == "a b a b"
+
+
+def test_a_character_that_the_prompt_began_is_not_cut_from_the_answer():
+    codec = Utf8Codec()
+    writer = TextWriter(codec, Prompt(codec.encode("日")[:2], 3))
+    assert "".join(writer.put(token) for token in codec.encode("one")) == "one"
 
 
 def test_a_stop_text_never_leaks():

@@ -24,8 +24,8 @@ class Codec(Protocol):
         """Tokens of a text."""
         ...
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Text of tokens; the end of an unfinished character is U+FFFD."""
+    def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
+        """Text of tokens, with special ones if asked; the end of an unfinished character is U+FFFD."""
         ...
 
     def piece(self, token: int) -> str:
@@ -50,8 +50,9 @@ class ByteCodec:
         """UTF-8 bytes of the text, shifted by ``FIRST_BYTE``."""
         return tuple(byte + FIRST_BYTE for byte in text.encode())
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
         """An ASCII character for each token."""
+        del special
         return bytes((token - FIRST_BYTE) % 128 for token in ids).decode("ascii")
 
     def piece(self, token: int) -> str:
@@ -86,13 +87,13 @@ class TokenizerCodec:
         """As in the model's training, with its special tokens."""
         return tuple(self._tokenizer.encode(text).ids)
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Without special tokens."""
-        return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
+    def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
+        """Without special tokens, or with them."""
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=not special))
 
     def piece(self, token: int) -> str:
         """With special tokens."""
-        return str(self._tokenizer.decode([token], skip_special_tokens=False))
+        return self.decode((token,), special=True)
 
     def chat(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
         """Apply the model's template, sandboxed since a template is a program."""
@@ -140,6 +141,8 @@ _LONGEST_UNFINISHED = 3
 
 WINDOW = 32
 """Tokens whose text is final at the latest then."""
+CONTEXT = 5
+"""Tokens of the prompt that an answer is decoded with: alone, many tokenizers drop the space that it begins with."""
 
 
 class TextWriter:
@@ -149,12 +152,16 @@ class TextWriter:
         self._codec = codec
         self._prompt = prompt
         self._stops = tuple(stops)
-        self._ids: list[int] = []
+        self._ids = list(prompt.ids[-CONTEXT:])
+        context = codec.decode(self._ids)
+        if context.endswith(_UNFINISHED):  # the answer would finish the prompt's last character
+            self._ids, context = [], ""
         self._said = 0
         self._settled = ""
         self._unsearched = 0
         """Where the part of the text begins that stop texts are searched in."""
-        self._from = self._read = self._context = 0
+        self._from = self._read = 0
+        self._context = len(context)
         self.count = 0
         self.stopped = False
         """Whether a stop text was met: what follows isn't wanted."""

@@ -140,7 +140,7 @@ async def detokenize(service: Service, request: HttpRequest, parts: Mapping[str,
     if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
         raise BadInput("`tokens` is a list of token ids.", param="tokens")
     served.signature.check_ids(tokens, param="tokens")
-    return in_json({"prompt": codec.decode(tokens)})
+    return in_json({"prompt": codec.decode(tokens, special=True)})
 
 
 def _found(service: Service, body: Mapping[str, Any]) -> tuple[ServedModel, Codec]:

@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 from cotenant.errors import BadInput, CotenantError
 from cotenant.serving.codec import Codec, TextWriter
 from cotenant.serving.http.messages import HttpRequest, Reply, Status, in_json, reply_to, to_json
-from cotenant.serving.http.openai_input import MOST_PROMPTS, CompletionOptions, conversation_of, prompts_of, read_asked
+from cotenant.serving.http.openai_input import (
+    MOST_PROMPTS,
+    CompletionOptions,
+    conversation_of,
+    echoes_of,
+    prompts_of,
+    read_asked,
+)
 from cotenant.serving.http.passing import pass_openai
 from cotenant.serving.http.request_options import wishes_of
 from cotenant.serving.service import ServedModel, Service, Wishes
@@ -39,12 +46,20 @@ class Completion:
     """One request for completions or a chat, and the form of its answers."""
 
     def __init__(
-        self, model: str, codec: Codec, asked: CompletionOptions, works: Sequence[Prompt], *, chat: bool
+        self,
+        model: str,
+        codec: Codec,
+        asked: CompletionOptions,
+        works: Sequence[Prompt],
+        echoes: Sequence[str],
+        *,
+        chat: bool,
     ) -> None:
         self.model = model
         self.codec = codec
         self.asked = asked
         self.works = works
+        self._echoes = echoes
         self._chat = chat
         self._id = f"{'chatcmpl' if chat else 'cmpl'}-{time.monotonic_ns():x}"
         self._created = int(time.time())
@@ -99,7 +114,7 @@ class Completion:
         }
 
     def _echoed(self, place: int) -> str:
-        return self.codec.decode(self.works[place].ids) if self.asked.echo else ""
+        return self._echoes[place // self.asked.answers] if self.asked.echo else ""
 
     def _usage(self) -> dict[str, int]:
         prompt = sum(len(work.ids) for work in self.works[:: self.asked.answers])
@@ -196,7 +211,8 @@ async def _generate(service: Service, request: HttpRequest, *, chat: bool) -> Re
     works = [_work(served, codec, asked, ids, number) for ids in prompts for number in range(asked.answers)]
     for work in works:
         served.signature.check_prompt(work.ids, work.tokens)
-    completion = Completion(served.name, codec, asked, works, chat=chat)
+    echoes = echoes_of(body.get("prompt"), prompts, codec) if asked.echo else ()
+    completion = Completion(served.name, codec, asked, works, echoes, chat=chat)
     wishes = wishes_of(request.headers, vllm_priority=asked.priority)
     pieces = _pieces(service, completion, wishes)
     if asked.stream:

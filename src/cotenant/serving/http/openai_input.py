@@ -133,6 +133,12 @@ def prompts_of(prompt: Any, codec: Codec | None) -> list[tuple[int, ...]]:
     return texts_of(prompt, codec, name="prompt", most=MOST_PROMPTS)
 
 
+def echoes_of(prompt: Any, prompts: Sequence[Sequence[int]], codec: Codec) -> list[str]:
+    """Texts as they were sent, and the texts of token ids."""
+    sent = prompt if isinstance(prompt, list) else [prompt]
+    return [text if isinstance(text, str) else codec.decode(ids) for text, ids in zip(sent, prompts, strict=False)]
+
+
 def texts_of(value: Any, codec: Codec | None, *, name: str, most: int) -> list[tuple[int, ...]]:
     """The same for any field. Raises BadInput."""
     several = value if isinstance(value, list) and value and isinstance(value[0], list | str) else [value]

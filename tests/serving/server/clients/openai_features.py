@@ -58,6 +58,13 @@ def _():
     expect(len(chances) == 4 and chances[0] is None and all(value < 0 for value in chances[1:]), chances)
 
 
+@feature("echo of a text, and the answer that continues it")
+def _():
+    text = " no  word the model knows "
+    one, two = client.completions.create(model="gpt", prompt=[text, "force side"], max_tokens=2, echo=True).choices
+    expect(one.text.startswith(text) and two.text.startswith("force side "), one)
+
+
 @feature("stop")
 def _():
     plain = client.chat.completions.create(**ask).choices[0].message.content
