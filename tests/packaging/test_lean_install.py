@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import cotenant
 from cotenant.api.run import run
 from cotenant.workloads.catalogue import find, model_entries
 from cotenant.workloads.models.describing import describe, describe_by_template
@@ -77,7 +78,13 @@ def lean(folder):
             capture_output=True,
             text=True,
             check=False,
-            env={"PATH": "/usr/bin:/bin", "HOME": str(folder), "NO_COLOR": "1", "COLUMNS": "200"},
+            env={
+                "PATH": "/usr/bin:/bin",
+                "HOME": str(folder),
+                "NO_COLOR": "1",
+                "COLUMNS": "200",
+                "PYTHONPATH": str(Path(cotenant.__file__).parents[1]),
+            },
         )
         assert "should not have happened" not in done.stderr, done.stderr
         assert done.returncode in ({code} if isinstance(code, int) else code), done.stderr + done.stdout
@@ -127,6 +134,13 @@ def test_a_simulation_names_its_extra(lean):
     said = lean("run", "pair.yaml", "--device", "sim:t4", code=1)
     assert "needs numba" in said.stderr
     assert 'pip install "cotenant[sim]"' in said.stderr
+
+
+def test_the_doctor_says_what_torch_is_for(lean):
+    said = " ".join(lean("doctor", code={0, 2}).stdout.split())
+    assert "torch is not installed: only servers can be measured" in said
+    assert "peak rates are measured with torch" in said
+    assert "Error" not in said
 
 
 @pytest.mark.parametrize("arguments", [("run", "pair.yaml", "--device", "cpu"), ("serve", "pair.yaml", "--dry-run")])

@@ -20,6 +20,7 @@ from cotenant.devices.cpu.sensors.accounting import BUSY, STEAL, open_time
 from cotenant.devices.protocol import Roofline
 from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError
+from cotenant.extras import installed
 
 log = logging.getLogger(__name__)
 
@@ -121,6 +122,8 @@ def _remember(path: Path, measured: Roofline) -> None:
 
 
 def _measure(tree: FileTree, cores: Cores) -> Roofline:
+    if not installed("torch"):
+        raise DeviceError("peak rates are measured with torch, which isn't installed")
     order = {"cores": list(cores), "array_bytes": _array_bytes(tree, cores)}
     command = [sys.executable, "-m", "cotenant.devices.cpu.roofline_worker", json.dumps(order)]
     environment = {**os.environ, **thread_environment(len(cores))}
