@@ -20,6 +20,16 @@ def test_help_and_mistakes_load_nothing_heavy(arguments):
     assert done.stdout.splitlines()[-1] == "LOADED"
 
 
+def test_no_verbs_help_loads_anything_heavy():
+    code = (
+        "import sys; from cotenant.cli.main import VERBS, main; "
+        "codes = {verb: main([verb, '--help']) for verb in VERBS}; "
+        f"print('LOADED', *[name for name in {HEAVY} if name in sys.modules], *{{*codes.values()}})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "LOADED 0"
+
+
 def test_importing_the_package_loads_nothing_heavy():
     code = f"import sys, cotenant; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,7 +7,7 @@ import click
 
 from cotenant.cli.options import duration, power
 from cotenant.cli.output import Exit, as_json, console, show_elements, show_json
-from cotenant.planning.exports.quoting import TARGETS
+from cotenant.planning.exports import TARGETS
 
 if TYPE_CHECKING:
     from cotenant.api.plan import Plan

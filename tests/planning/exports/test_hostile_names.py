@@ -6,9 +6,8 @@ import pytest
 import yaml
 
 from cotenant.errors import StudyError
-from cotenant.planning.exports import servers
+from cotenant.planning.exports import CARRIERS, SERVERS, TARGETS, servers
 from cotenant.planning.exports.model import LONGEST_KEY, CannotExpress, Model, distinct, exported
-from cotenant.planning.exports.quoting import CARRIERS, SERVERS, TARGETS
 from cotenant.tenancy.values import LONGEST_NAME, RESERVED_IN_NAMES
 from tests.support.exported_plans import Machine, device, files_for, free_ports, plan, plan_of, seat
 

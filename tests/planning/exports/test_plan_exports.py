@@ -10,8 +10,9 @@ import yaml
 
 from cotenant.api.plan import Plan
 from cotenant.errors import CotenantError, StudyError
+from cotenant.planning.exports import TARGETS
 from cotenant.planning.exports.model import CannotExpress
-from cotenant.planning.exports.quoting import TARGETS, markdown
+from cotenant.planning.exports.quoting import markdown
 from cotenant.planning.inputs.devices import devices_of
 from cotenant.study.files import study_from
 from tests.support.elsewhere import interpreter

@@ -6,7 +6,8 @@ shares can't be expressed.
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 from cotenant.planning.exports.model import (
@@ -17,7 +18,7 @@ from cotenant.planning.exports.model import (
     ExportedTenant,
     slug,
 )
-from cotenant.planning.exports.quoting import cel_string, with_script, yaml_document, yaml_documents
+from cotenant.planning.exports.quoting import cel_string, shell_words, yaml_document, yaml_documents
 
 _DRIVER = "gpu.nvidia.com"
 _CONFIG = "resource.nvidia.com/v1beta1"
@@ -304,3 +305,29 @@ def _configuration(device: ExportedDevice) -> dict[str, Any]:
     way = "timeSlicing" if device.sharing == "processes" else "mps"
     resources = [{"name": "nvidia.com/gpu", "replicas": len(device.tenants)}]
     return {"version": "v1", "sharing": {way: {"renameByDefault": True, "resources": resources}}}
+
+
+# --- `plan.sh` for a cluster: applies manifests tenant by tenant, and deletes them
+
+IMAGES = "images are still to be named: write yours in place of REPLACE-WITH-THE-IMAGE-OF"
+
+
+def with_script(plan: ExportedPlan, manifests: Mapping[str, str], notes: Sequence[str] = ()) -> ExportedFolder:
+    """Manifests and the script that applies them."""
+    keys = [tenant.key for device in plan.devices for tenant in device.tenants]
+    library = files(__package__).joinpath("manifests.sh").read_text(encoding="utf-8")
+    lines = [f"manifests=({shell_words(list(manifests))})", f"tenants=({shell_words(keys)})", 'main "$@"']
+    return ExportedFolder(
+        files={**manifests, "plan.sh": f"{library}\n# --- the plan\n\n" + "\n".join(lines) + "\n"},
+        notes=(IMAGES, *notes, *_unheld(plan)),
+    )
+
+
+def _unheld(plan: ExportedPlan) -> list[str]:
+    """What no Kubernetes target sets."""
+    notes = []
+    if any(device.clock_mhz or device.power_limit_w for device in plan.devices):
+        notes.append("clocks and power limits aren't set: set them on the nodes with nvidia-smi")
+    if any(tenant.priority for device in plan.devices for tenant in device.tenants):
+        notes.append("priorities are only passed on as COTENANT_PRIORITY: pods on a GPU don't order requests")
+    return notes

@@ -3,13 +3,10 @@
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from importlib.resources import files
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
-
-from cotenant.planning.exports.model import ExportedFolder, ExportedPlan
 
 
 def shell_word(text: str) -> str:
@@ -51,41 +48,3 @@ def systemd_program(text: str) -> str:
     """The program of a command in a unit, where systemd expands `%` but no variables."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'
-
-
-# --- names of export targets, for the command line, which loads nothing else
-
-SERVERS = ("vllm", "triton")
-"""Servers on this machine; several can be named, and each tenant goes to the first that can run it."""
-CARRIERS = ("compose", "systemd", "llama-swap")
-"""Tools that keep servers running; they go with servers, by default with all."""
-TARGETS = (
-    "cotenant", *SERVERS, *CARRIERS, "shell",
-    "kubernetes", "kubernetes-device-plugin", "kubernetes-hami", "kubernetes-kai", "ray",
-)  # fmt: skip
-
-
-# --- `plan.sh` for a cluster: applies manifests tenant by tenant, and deletes them
-
-IMAGES = "images are still to be named: write yours in place of REPLACE-WITH-THE-IMAGE-OF"
-
-
-def with_script(plan: ExportedPlan, manifests: Mapping[str, str], notes: Sequence[str] = ()) -> ExportedFolder:
-    """Manifests and the script that applies them."""
-    keys = [tenant.key for device in plan.devices for tenant in device.tenants]
-    library = files(__package__).joinpath("manifests.sh").read_text(encoding="utf-8")
-    lines = [f"manifests=({shell_words(list(manifests))})", f"tenants=({shell_words(keys)})", 'main "$@"']
-    return ExportedFolder(
-        files={**manifests, "plan.sh": f"{library}\n# --- the plan\n\n" + "\n".join(lines) + "\n"},
-        notes=(IMAGES, *notes, *_unheld(plan)),
-    )
-
-
-def _unheld(plan: ExportedPlan) -> list[str]:
-    """What no Kubernetes target sets."""
-    notes = []
-    if any(device.clock_mhz or device.power_limit_w for device in plan.devices):
-        notes.append("clocks and power limits aren't set: set them on the nodes with nvidia-smi")
-    if any(tenant.priority for device in plan.devices for tenant in device.tenants):
-        notes.append("priorities are only passed on as COTENANT_PRIORITY: pods on a GPU don't order requests")
-    return notes

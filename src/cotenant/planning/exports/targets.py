@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from cotenant.errors import CotenantError
-from cotenant.planning.exports import machine, servers, triton
+from cotenant.planning.exports import CARRIERS, SERVERS, TARGETS, machine, servers, triton
 from cotenant.planning.exports.carriers import for_compose, for_llama_swap, for_systemd
 from cotenant.planning.exports.kubernetes import (
     DEVICE_PLUGIN,
@@ -15,7 +15,7 @@ from cotenant.planning.exports.kubernetes import (
     for_kubernetes,
 )
 from cotenant.planning.exports.model import CannotExpress, ExportedDevice, ExportedFolder, ExportedPlan, ExportedTenant
-from cotenant.planning.exports.quoting import CARRIERS, SERVERS, TARGETS, markdown, yaml_document
+from cotenant.planning.exports.quoting import markdown, yaml_document
 from cotenant.planning.exports.servers import MakeCommand, commands_for
 from cotenant.planning.inputs.studies import study_of
 
