@@ -11,8 +11,9 @@ import numpy as np
 from cotenant.prediction.engines.alone import serve, step_ns
 from cotenant.prediction.engines.continuous_batching import Batching, EngineSettings
 from cotenant.prediction.engines.engine_profile import ENGINES, EngineProfile
+from cotenant.prediction.engines.layer_tables import EnginePart
 from cotenant.prediction.engines.on_gpu import cache_blocks
-from cotenant.prediction.engines.step import EnginePart, StepTimes
+from cotenant.prediction.engines.step import StepTimes
 from cotenant.prediction.kernels.columns import Floats
 from validation.llm.data import gpu_of, model_of, read
 from validation.measures import absolute_error

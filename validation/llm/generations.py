@@ -13,8 +13,9 @@ from cotenant.prediction.engines.alone import serve
 from cotenant.prediction.engines.continuous_batching import Batching, EngineSettings
 from cotenant.prediction.engines.engine_profile import ENGINES
 from cotenant.prediction.engines.language_model import LanguageModel, language_model
+from cotenant.prediction.engines.layer_tables import EnginePart
 from cotenant.prediction.engines.on_gpu import cache_blocks
-from cotenant.prediction.engines.step import EnginePart, StepShape, StepTimes
+from cotenant.prediction.engines.step import StepShape, StepTimes
 from cotenant.prediction.kernels.columns import Floats
 from validation.llm.data import model_of, read
 from validation.measures import absolute_error

@@ -10,7 +10,8 @@ from scipy.optimize import lsq_linear
 from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.prediction.engines.alone import host_ns
 from cotenant.prediction.engines.engine_profile import ENGINES
-from cotenant.prediction.engines.step import EnginePart, StepShape, StepTimes
+from cotenant.prediction.engines.layer_tables import EnginePart
+from cotenant.prediction.engines.step import StepShape, StepTimes
 from cotenant.prediction.kernels.columns import Floats, Ints
 from validation.llm.data import model_of, read
 from validation.measures import absolute_error

@@ -11,8 +11,9 @@ from cotenant.prediction.engines.alone import serve, step_ns
 from cotenant.prediction.engines.continuous_batching import Batching, EngineSettings
 from cotenant.prediction.engines.engine_profile import ENGINES
 from cotenant.prediction.engines.language_model import language_model
+from cotenant.prediction.engines.layer_tables import EnginePart
 from cotenant.prediction.engines.on_gpu import cache_blocks, weight_bytes
-from cotenant.prediction.engines.step import EnginePart, StepShape, StepTimes
+from cotenant.prediction.engines.step import StepShape, StepTimes
 from cotenant.workloads import find
 
 H100 = find_gpu("h100-sxm5-80gb")

@@ -15,8 +15,9 @@ from cotenant.prediction.contention.trace import plain_trace
 from cotenant.prediction.engines.alone import serve, step_ns
 from cotenant.prediction.engines.continuous_batching import Batching, EngineSettings
 from cotenant.prediction.engines.engine_profile import ENGINES
+from cotenant.prediction.engines.layer_tables import EnginePart
 from cotenant.prediction.engines.on_gpu import EngineLoad, Engines
-from cotenant.prediction.engines.step import EnginePart, StepTimes
+from cotenant.prediction.engines.step import StepTimes
 from cotenant.prediction.simulated_gpu import Controls
 from cotenant.study.files import study_from_text
 from cotenant.tenancy.nouns import ALONE

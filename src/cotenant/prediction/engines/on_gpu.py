@@ -13,7 +13,8 @@ from cotenant.prediction.engines.alone import step_ns
 from cotenant.prediction.engines.continuous_batching import EngineSettings
 from cotenant.prediction.engines.engine_profile import ENGINES, EngineProfile
 from cotenant.prediction.engines.language_model import LanguageModel, language_model
-from cotenant.prediction.engines.step import EnginePart, StepShape, StepTimes
+from cotenant.prediction.engines.layer_tables import EnginePart
+from cotenant.prediction.engines.step import StepShape, StepTimes
 from cotenant.prediction.engines.step_traces import StepTraces
 from cotenant.prediction.engines.tails import EngineQueue
 from cotenant.prediction.engines.tenant import EngineTenant

@@ -7,7 +7,8 @@ import numpy as np
 from cotenant.prediction.contention.trace import FIXED_HOLDS, Trace, trace_of
 from cotenant.prediction.engines.alone import host_ns
 from cotenant.prediction.engines.engine_profile import EngineProfile
-from cotenant.prediction.engines.step import KernelTable, StepShape, StepTimes
+from cotenant.prediction.engines.layer_tables import KernelTable
+from cotenant.prediction.engines.step import StepShape, StepTimes
 from cotenant.prediction.kernels.attention import Attended
 from cotenant.prediction.kernels.columns import KINDS, Floats, Ints
 
