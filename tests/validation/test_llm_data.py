@@ -36,7 +36,8 @@ def test_engines_have_their_own_data_sets(tmp_path):
 def test_products_that_match_the_law_have_no_error(tmp_path):
     frame = pd.DataFrame({"m": [1, 64, 4096], "n": [4096, 8192, 1024], "k": [4096, 1024, 8192]})
     gpu = kernels.gpu_of("h100")
-    times, roofline = kernels.product_times(frame, gpu, kernels.family_of(gpu.architecture), "bfloat16")
+    family = kernels.family_of(gpu.architecture)
+    times, roofline = kernels.product_times(gpu, family, "half", kernels._columns(frame))
     assert (times > roofline).all()
     same = frame.assign(latency=times / 1e6)
     rows = kernels._compared(same, [False] * 3, (times, roofline))

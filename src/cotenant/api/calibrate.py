@@ -6,7 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cotenant.clients.address import read_address
-from cotenant.devices.simulated.solo_times import CalibratedTenant, Calibration, EngineCalibration
+from cotenant.devices.simulated.solo_times import (
+    CalibratedTenant,
+    Calibration,
+    EngineCalibration,
+    KernelCalibration,
+)
 from cotenant.errors import DeviceError
 from cotenant.paths import AnyPath
 from cotenant.tenancy.device_names import DeviceName
@@ -39,8 +44,7 @@ def calibrate(source: AnyPath, *, device: str) -> Calibration:
     from cotenant.workloads.protocol import WorkloadSpec
 
     source = Path(source)
-    if not DeviceName(device).simulated:
-        raise DeviceError(f"{device} isn't simulated, so there is nothing to calibrate", hint="name a device sim:...")
+    _refuse_real(device)
     gpu, times = open_simulated(device), measured_solos(source)
     found = []
     for time in times:
@@ -55,6 +59,26 @@ def calibrate(source: AnyPath, *, device: str) -> Calibration:
         simulated = solo_of(gpu.gpu, request, time.ms * 1e6).explained_ns(1.0, 1.0, 0.0) / 1e6
         found.append(CalibratedTenant(time, simulated, fit))
     return Calibration(gpu.name, tuple(found))
+
+
+def calibrate_tables(folder: AnyPath, *, device: str) -> KernelCalibration:
+    """Fit the kernels of engines on a simulated GPU to measured tables of them.
+
+    Args:
+        folder: With tables in the columns of ai-dynamo/aiconfigurator, .parquet or .csv; those of other GPUs are
+            passed over.
+        device: The simulated GPU to fit.
+
+    Raises:
+        DeviceError: There is no table of this GPU, or one can't be used.
+    """
+    from cotenant.devices.simulated.gpu_file import kernel_tables
+    from cotenant.devices.simulated.simulated_gpu import open_simulated
+    from cotenant.prediction.calibration.kernel_tables import fit_kernels
+
+    _refuse_real(device)
+    gpu = open_simulated(device).gpu
+    return KernelCalibration(device, fit_kernels(gpu, kernel_tables(Path(folder), gpu)))
 
 
 def calibrate_server(
@@ -100,8 +124,8 @@ def calibrate_server(
     from cotenant.workloads.protocol import WorkloadSpec
     from cotenant.workloads.servers.engine_probes import PASSES, REPEATED, EngineProbes, loads_around
 
-    if device is not None and not DeviceName(device).simulated:
-        raise DeviceError(f"{device} isn't simulated, so there is nothing to calibrate", hint="name a device sim:...")
+    if device is not None:
+        _refuse_real(device)
     loads = loads_around(prompt, tokens, in_flight)
     sent = [*loads * PASSES, loads[0]]
     requests = sum(load.requests for load in sent) + 2 * REPEATED
@@ -194,6 +218,11 @@ def predict_server(source: AnyPath, loads: Sequence[str], *, beside: float = 0.0
             raise DeviceError(f"{shape[3]!r} isn't a load", hint="write closed(8), 2/s or gamma(2, 3)") from error
         predicted.append(predicted_load(fit, int(shape[1]), int(shape[2]), load, beside=beside))
     return tuple(predicted)
+
+
+def _refuse_real(device: str) -> None:
+    if not DeviceName(device).simulated:
+        raise DeviceError(f"{device} isn't simulated, so there is nothing to calibrate", hint="name a device sim:...")
 
 
 def measured_solos(source: Path) -> "tuple[SoloTime, ...]":

@@ -10,7 +10,7 @@ from cotenant.cli.options import duration
 from cotenant.cli.output import as_json, console, show, show_json
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from cotenant.devices.simulated.solo_times import Calibration, EngineCalibration, KernelCalibration
 
 EPILOG = """\b
 Examples:  cotenant calibrate runs/on-my-a100 --device sim:a100-sxm4-40gb --out mine.csv
@@ -18,7 +18,9 @@ Examples:  cotenant calibrate runs/on-my-a100 --device sim:a100-sxm4-40gb --out 
            cotenant calibrate http://127.0.0.1:8000 --workload llama-3.2-3b --for 3min \\
                --device sim:a100-sxm4-40gb --out mine.csv
            cotenant calibrate mine.csv --predict '512/64 closed(16)' --predict '128/64 2/s'
+           cotenant calibrate --tables DIR --device sim:a100-sxm4-80gb --out mine-a100.yaml
            cotenant run mine.yaml --device sim:a100-sxm4-40gb --calibrate mine.csv
+           cotenant plan mine.yaml --devices sim:mine-a100.yaml
 
 A CSV file has the columns workload and ms (milliseconds per request, alone on the whole GPU) and,
 where they matter, batch, seq, dtype, mode, software and train. Two batch sizes, or a column utilisation (0 to 1),
@@ -28,7 +30,9 @@ and up to --in-flight requests: give the load that you intend.
 
 
 @click.command("calibrate", epilog=EPILOG)
-@click.argument("source", metavar="RUN|CSV|URL")
+@click.argument("source", metavar="[RUN|CSV|URL]", required=False)
+@click.option("--tables", metavar="DIR", type=click.Path(path_type=Path),
+              help="Fit kernels of engines to measured tables of them, instead.")  # fmt: skip
 @click.option("--device", metavar="DEVICE", help="The simulated GPU to fit.")
 @click.option(
     "--workload", metavar="NAME", help="Of a server: its model in `cotenant workloads`, unless it is called so there."
@@ -50,11 +54,17 @@ and up to --in-flight requests: give the load that you intend.
 @click.option("--beside", metavar="SHARE", type=click.FloatRange(0, 1), default=0.0,
               help="With --predict, on a CPU: share of the server's cores that a neighbour keeps busy.")  # fmt: skip
 @click.option("--yes", is_flag=True, help="Don't ask before probing another machine.")
-@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the times for `run --calibrate`.")
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write the times for `run --calibrate`; as .yaml, a GPU for every verb: --device sim:FILE.",
+)
 @as_json
 def command(
     *,
-    source: str,
+    source: str | None,
+    tables: Path | None,
     device: str | None,
     workload: str | None,
     model: str | None,
@@ -71,36 +81,21 @@ def command(
     as_json: bool,
 ) -> None:
     """Fit host and device of each tenant to its measured solo times, or of a running engine to its clients' times."""
-    from cotenant.api.calibrate import (
-        calibrate,
-        calibrate_probes,
-        calibrate_server,
-        measured_solos,
-        predict_server,
-    )
-    from cotenant.devices.simulated.solo_times import Calibration, EngineCalibration
-    from cotenant.reporting.terminal.calibration import (
-        calibration_table,
-        engine_calibration_parts,
-        predicted_loads_parts,
-    )
+    from cotenant.api.calibrate import calibrate_server, predict_server
+    from cotenant.devices.simulated.gpu_file import calibration_text
+    from cotenant.reporting.terminal.calibration import calibration_parts, predicted_loads_parts
 
-    if loads and not source.startswith(("http://", "https://")):
+    if (source is None) == (tables is None):
+        raise click.UsageError("Name what to calibrate by: a run, a CSV file, a server's URL, or --tables DIR.")
+    if device is None and out is not None and out.suffix.lower() in (".yaml", ".yml"):
+        raise click.UsageError(f"{out} would describe a GPU: name it with --device sim:..., or write a .csv file.")
+    server = source is not None and source.startswith(("http://", "https://"))
+    if loads and source is not None and not server:
         predicted = predict_server(source, loads, beside=beside)
         show_json(predicted) if as_json else show(*predicted_loads_parts(predicted))
         return
-    found: Calibration | EngineCalibration
-    if not source.startswith(("http://", "https://")):
-        parts: tuple[RenderableType, ...]
-        if device is None and any(time.probe for time in measured_solos(Path(source))):
-            found = calibrate_probes(source)
-            parts = engine_calibration_parts(found)
-        elif device is None:
-            raise click.UsageError("Name the simulated GPU to fit: --device sim:...")
-        else:
-            found = calibrate(source, device=device)
-            parts = (calibration_table(found),)
-    else:
+    found: Calibration | EngineCalibration | KernelCalibration
+    if source is not None and server:
         if key_env is not None and not os.environ.get(key_env):
             raise click.UsageError(f"The environment has no {key_env}.")
         found = calibrate_server(
@@ -117,11 +112,24 @@ def command(
             agree=lambda question: yes or click.confirm(question, err=True),
             say=console(talk=True).print,
         )
-        parts = engine_calibration_parts(found)
+    else:
+        found = _of_files(source, tables, device)
     if out is not None:
-        out.write_text(found.to_csv(), encoding="utf-8")
+        out.write_text(calibration_text(found, out), encoding="utf-8")
         console(talk=True).print(f"Written: {out}")
     if as_json:
         show_json(found)
     else:
-        show(*parts)
+        show(*calibration_parts(found))
+
+
+def _of_files(
+    source: str | None, tables: Path | None, device: str | None
+) -> "Calibration | EngineCalibration | KernelCalibration":
+    from cotenant.api.calibrate import calibrate, calibrate_probes, calibrate_tables, measured_solos
+
+    if device is None and source is not None and any(time.probe for time in measured_solos(Path(source))):
+        return calibrate_probes(source)
+    if device is None:
+        raise click.UsageError("Name the simulated GPU to fit: --device sim:...")
+    return calibrate_tables(tables, device=device) if tables else calibrate(str(source), device=device)

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 DTYPES = ("float64", "float32", "float16", "bfloat16", "int8")
 """Number formats in the order of their codes in kernels."""
 
+Floats = NDArray[np.float64]
 Architecture = Literal["kepler", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell", "cdna3"]
 
 
@@ -128,6 +130,24 @@ class Mig(_Data):
     profiles: Mapping[str, MigProfile]
 
 
+KernelKind = Literal[
+    "products", "products fp8", "products fp8 blocks", "experts", "experts fp8", "experts fp8 blocks",
+    "prompts", "decoding", "sums",
+]  # fmt: skip
+"""Kinds of an engine's kernels: matrix products and experts by number format, attention, sums over GPUs."""
+
+
+class KernelScale(_Data):
+    """Time of kernels of a kind relative to their law."""
+
+    times: float = Field(default=1.0, gt=0)
+    added_us: float = 0.0
+
+    def ns(self, law_ns: Floats) -> Floats:
+        """Times by law, as they are."""
+        return np.asarray(np.maximum(self.times * law_ns + self.added_us * 1e3, 0.0))
+
+
 class GpuSpec(_Data):
     """One GPU."""
 
@@ -159,6 +179,10 @@ class GpuSpec(_Data):
     power: Power
     thermal: Thermal
     sensor: Sensor
+    kernels: Mapping[KernelKind, KernelScale] = Field(default_factory=dict)
+    """Scales that fit measured tables of this GPU."""
+    solo_ms: tuple[Mapping[str, bool | int | float | str], ...] = ()
+    """Times of workloads alone and probes of engines, measured on this GPU, that calibrate it."""
     mig: Mig | None = None
     mps: bool = True
     """Volta's MPS or later: concurrent kernels of several processes, with shares."""

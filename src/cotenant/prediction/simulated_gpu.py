@@ -80,6 +80,8 @@ class SimulatedGpu:
     gpu: GpuSpec
     die: Die
     describing: Describe
+    measured: tuple[SoloTime, ...] = ()
+    """Measured on such a GPU: they calibrate it where its controls don't."""
     _requests: dict[str, RequestKernels] = field(default_factory=dict)
     _traces: dict[tuple[str, Part, Controls, float | None], Trace] = field(default_factory=dict)
     _fits: dict[tuple[str, tuple[SoloTime, ...]], tuple[RequestKernels, SoloFit]] = field(default_factory=dict)
@@ -136,7 +138,7 @@ class SimulatedGpu:
             DeviceError: There are too few probes, or their times can't be of this model on this GPU.
         """
         spec = self.spec(spec)
-        probes = tuple(time for time in controls.solo_ms if time.probe and time.of_kind(spec))
+        probes = tuple(time for time in controls.solo_ms or self.measured if time.probe and time.of_kind(spec))
         if not probes:
             return None
         key = (spec.name, str(spec.software), spec.quantised, spec.parallel, probes)
@@ -152,13 +154,15 @@ class SimulatedGpu:
     def engine_queue(self, spec: WorkloadSpec, part: Part, *, clock_mhz: float | None = None) -> EngineQueue:
         """The engine alone on a part of the GPU, for the tails of its times. Raises DoesNotFit."""
         clock = clock_mhz or self.gpu.clocks_mhz.on_share(part.loaded)
-        return self._engines.queue(self.spec(spec), part, clock_mhz=clock, slower=self.die.time)
+        calibrated = self.engine_profile(spec, UNCONTROLLED)
+        return self._engines.queue(self.spec(spec), part, clock_mhz=clock, slower=self.die.time, calibrated=calibrated)
 
     def engine_step(self, spec: WorkloadSpec, part: Part, step: StepShape, *, clock_mhz: float | None = None) -> Trace:
         """The kernels of an engine's step."""
         clock = clock_mhz or self.gpu.clocks_mhz.on_share(part.loaded)
-        return self._engines.traces(self.spec(spec), part, clock_mhz=clock, slower=self.die.time).of(
-            ENGINES[str(spec.software)], step
+        profile = self.engine_profile(spec, UNCONTROLLED) or ENGINES[str(spec.software)]
+        return self._engines.traces(self.spec(spec), part, profile, clock_mhz=clock, slower=self.die.time).of(
+            profile, step
         )
 
     def sequence_bytes(self, spec: WorkloadSpec) -> float:
@@ -225,10 +229,11 @@ class SimulatedGpu:
             DeviceError: A time is shorter than the GPU's peak rates allow.
         """
         spec = request.spec
-        given = [time for time in controls.solo_ms if time.of_kind(spec) and not time.probe]
+        measured = controls.solo_ms or self.measured
+        given = [time for time in measured if time.of_kind(spec) and not time.probe]
         if not given:
             return request, UNFITTED
-        key = (spec.model_dump_json(), controls.solo_ms)
+        key = (spec.model_dump_json(), measured)
         if key not in self._fits:
             variants = [request.execution]
             if spec.dtype == "float32" and self.gpu.tensor_tflops.tf32 and not spec.tf32:

@@ -36,7 +36,7 @@ def read_controls(gpu: GpuSpec, settings: Mapping[str, Any]) -> Controls:
         limits,
         _number(settings, "host_us"),
         _times(settings, "device_ms"),
-        solo_times(settings.get("solo_ms")),
+        solo_times(settings.get("solo_ms") or gpu.solo_ms),
         _times(settings, "host_ms"),
     )
 

@@ -21,6 +21,7 @@ from cotenant.devices.protocol import (
 from cotenant.devices.simulated import controls
 from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.devices.simulated.controls import absolute, read_controls
+from cotenant.devices.simulated.solo_times import solo_times
 from cotenant.devices.single import SingleDevice, with_dtype
 from cotenant.errors import DeviceError, WorkloadError
 from cotenant.prediction.batch_limit import Room
@@ -265,7 +266,8 @@ def open_simulated(name: str) -> SimulatedGpuDevice:
             hint=f"name one of them: sim:{named.gpu.name}#0 to sim:{named.gpu.name}#{named.count - 1}",
         )
     member = "" if named.index is None else f"#{named.index}"
-    return SimulatedGpuDevice(f"sim:{_written(name, named)}{member}", named.gpu, named.die(), CATALOGUE)
+    device = f"sim:{_written(name, named)}{member}"
+    return SimulatedGpuDevice(device, named.gpu, named.die(), CATALOGUE, measured=solo_times(named.gpu.solo_ms))
 
 
 def fleet_opener(name: str) -> tuple[str, tuple[str, ...], Callable[[str], SimulatedGpuDevice]]:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from cotenant import opening
 from cotenant.errors import CotenantError, DeviceError
 from cotenant.prediction.calibration.engine_fit import EngineFit
+from cotenant.prediction.calibration.kernel_tables import FittedKernels
 from cotenant.prediction.calibration.solo import PROBED, PROBED_TOO, SoloFit, SoloTime
 from cotenant.workloads import find
 
@@ -99,9 +100,14 @@ class Calibration:
     device: str
     tenants: tuple[CalibratedTenant, ...]
 
+    @property
+    def times(self) -> tuple[SoloTime, ...]:
+        """What was measured."""
+        return tuple(tenant.time for tenant in self.tenants)
+
     def to_csv(self) -> str:
         """The times as a file for `run --calibrate`."""
-        return _csv([tenant.time for tenant in self.tenants], COLUMNS)
+        return _csv(self.times, COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +119,32 @@ class EngineCalibration:
     fit: EngineFit
     notes: tuple[str, ...] = ()
 
+    @property
+    def times(self) -> tuple[SoloTime, ...]:
+        """What clients saw."""
+        return self.fit.probes
+
     def to_csv(self) -> str:
         """The probes as a file for `run --calibrate`."""
-        return _csv(self.fit.probes, COLUMNS + PROBE_COLUMNS)
+        return _csv(self.times, COLUMNS + PROBE_COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCalibration:
+    """Kernels of engines beside measured tables of them."""
+
+    device: str
+    kernels: tuple[FittedKernels, ...]
 
 
 def _csv(times: Sequence[SoloTime], columns: Sequence[str]) -> str:
     text = io.StringIO()
     table = csv.DictWriter(text, columns, lineterminator="\n")
     table.writeheader()
-    table.writerows(
-        time.model_dump(exclude={"row"}, exclude_none=True, exclude_defaults=True)
-        | {"workload": time.workload, "ms": time.ms}
-        for time in times
-    )
+    table.writerows(map(written_time, times))
     return text.getvalue()
+
+
+def written_time(time: SoloTime) -> dict[str, Any]:
+    """A time as a row of a file."""
+    return time.model_dump(exclude={"row"}, exclude_defaults=True)

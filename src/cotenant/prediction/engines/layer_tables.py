@@ -7,16 +7,19 @@ from typing import Any
 import numpy as np
 
 from cotenant.prediction.engines.language_model import LanguageModel, Product
-from cotenant.prediction.gpu import GpuSpec
+from cotenant.prediction.gpu import GpuSpec, KernelKind, KernelScale
 from cotenant.prediction.kernels.columns import Floats, Ints, Kernels
 from cotenant.prediction.kernels.cost import Costs, solo_costs
 from cotenant.prediction.kernels.efficiency import FITTED, Efficiency
-from cotenant.prediction.kernels.families import Format, KernelFamily
+from cotenant.prediction.kernels.families import Format, KernelFamily, kernel_kind
 from cotenant.prediction.kernels.layers import HALF_BYTES, expert_matrices, matrix, passing, summed
 from cotenant.prediction.kernels.operators import Row, columns
 from cotenant.workloads.protocol import Quantised
 
 _BITS: dict[Quantised, float] = {"fp8": 8.0, "int8": 8.0, "int4": 4.5}
+
+
+AS_IS = KernelScale()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +87,23 @@ class _Listed:
         self.rows: list[Row] = []
         self.laws: list[Efficiency] = []
         self.stated_ns: list[float] = []
+        self.scales: list[KernelScale] = []
         self._plain = replace(FITTED, launch_us=family.products["half"].launch_us)
 
-    def add(self, row: Row, law: Efficiency | None = None, stated_ns: float = 0.0) -> None:
+    def add(self, row: Row, law: Efficiency | None = None, stated_ns: float = 0.0, scale: KernelScale = AS_IS) -> None:
         self.rows.append(row)
         self.laws.append(law or self._plain)
         self.stated_ns.append(stated_ns)
+        self.scales.append(scale)
+
+    def scale(self, kind: KernelKind) -> KernelScale:
+        return self.part.gpu.kernels.get(kind, AS_IS)
 
     def products(self, listed: Sequence[Product], tokens: float) -> None:
+        form = self.part.format
+        scale = self.scale(kernel_kind("products", form))
         for product in listed:
-            self.add(_product(product, tokens, self.part), self.family.products[self.part.format])
+            self.add(_product(product, tokens, self.part), self.family.products[form], scale=scale)
             if product.by_rows:
                 self.summed(tokens * product.outer * HALF_BYTES)
 
@@ -101,10 +111,11 @@ class _Listed:
         """The sum over GPUs behind a product that is split by rows."""
         if self.part.gpus > 1:
             time = self.family.sums.ns(np.asarray(moved), self.part.gpus, graphs=self.part.graphs)
-            self.add(summed(moved), stated_ns=float(time))
+            self.add(summed(moved), stated_ns=float(time), scale=self.scale("sums"))
 
     def experts(self, model: LanguageModel, tokens: float) -> None:
         mixture, law = model.mixture, self.family.experts[self.part.format]
+        scale = self.scale(kernel_kind("experts", self.part.format))
         assert mixture is not None
         touched = max(1.0, mixture.touched(tokens))
         assigned = tokens * mixture.active
@@ -117,10 +128,10 @@ class _Listed:
             weight_bytes=self.part.weight_bytes,
             rounded=self.part.format != "half",
         ):
-            self.add(row, law.products)
+            self.add(row, law.products, scale=scale.model_copy(update={"added_us": 0.0}))  # added once, by routing
         bandwidth = self.part.gpu.bandwidth_gb_s * self.part.bandwidth_share
         routed = law.routed_ns(np.asarray(assigned), np.asarray(model.width), np.asarray(inner), bandwidth)
-        self.add(passing("route", assigned, model.width, reads=1.0, writes=1.0), stated_ns=float(routed))
+        self.add(passing("route", assigned, model.width, reads=1.0, writes=1.0), stated_ns=float(routed), scale=scale)
         self.summed(tokens * model.width * HALF_BYTES)
 
 
@@ -184,6 +195,13 @@ def _costed(listed: _Listed, part: EnginePart) -> tuple[Kernels, Costs]:
     given = np.asarray(listed.stated_ns)
     by_column["duration_ns"] = np.where(given > 0, given, by_column["duration_ns"])
     by_column["fixed_ns"] = np.where(given > 0, given, by_column["fixed_ns"])
+    if part.gpu.kernels:
+        times = np.array([scale.times for scale in listed.scales])
+        added_ns = np.array([scale.added_us * 1e3 for scale in listed.scales])
+        for name in ("compute_ns", "memory_ns", "l2_ns"):
+            by_column[name] *= times
+        for name in ("duration_ns", "fixed_ns"):
+            by_column[name] = np.maximum(by_column[name] * times + added_ns, 0.0)
     return kernels, Costs(**by_column)
 
 

@@ -137,9 +137,17 @@ class Engines:
             timed=load.timed,
         )
 
-    def queue(self, spec: WorkloadSpec, part: Part, *, clock_mhz: float, slower: float) -> EngineQueue:
+    def queue(
+        self,
+        spec: WorkloadSpec,
+        part: Part,
+        *,
+        clock_mhz: float,
+        slower: float,
+        calibrated: EngineProfile | None = None,
+    ) -> EngineQueue:
         """The engine alone on a part of the GPU; its cache takes the memory that engines usually do."""
-        profile = _profile(spec)
+        profile = calibrated or _profile(spec)
         times = self._steps(spec, part, clock_mhz, profile)
         prompt, output = _lengths(spec)
         settings = self._settings(spec, part, part.memory_bytes * profile.memory_share)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from cotenant.prediction.engines.language_model import LanguageModel
-from cotenant.prediction.engines.layer_tables import EnginePart, ends_table, layer_table, token_grid
+from cotenant.prediction.engines.layer_tables import AS_IS, EnginePart, ends_table, layer_table, token_grid
+from cotenant.prediction.gpu import KernelKind, KernelScale
 from cotenant.prediction.kernels.attention import (
     Attended,
     AttentionPart,
@@ -123,11 +124,12 @@ class StepTimes:
         launched = []
         if step.queries:
             queries, contexts = np.array(step.queries), np.array(step.contexts)
-            launched.append(self._prompts(queries, contexts))
+            launched.append(_scaled(self._prompts(queries, contexts), self._scale("prompts"), self._attention))
         if step.decoding:
             mean = step.decoding_context / step.decoding
-            launched.append(self._decoding(np.array([float(step.decoding)]), np.array([mean])))
-        return [_scaled(kernel, self._attention) for kernel in launched]
+            decoded = self._decoding(np.array([float(step.decoding)]), np.array([mean]))
+            launched.append(_scaled(decoded, self._scale("decoding"), self._attention))
+        return launched
 
     def tabulated(self, most_sequences: int, longest: int) -> "StepTable":
         """Times of steps in tables that compiled code reads.
@@ -141,12 +143,12 @@ class StepTimes:
         sequences = np.append(tokens[tokens < most_sequences], float(most_sequences))
         contexts = np.geomspace(1.0, max(longest, 2), _CONTEXTS)
         counts, lengths = (axis.ravel() for axis in np.meshgrid(sequences, contexts, indexing="ij"))
-        decoded = _scaled(self._decoding(counts, lengths), self._attention).duration_ns
+        decoded = _scaled(self._decoding(counts, lengths), self._scale("decoding"), self._attention).duration_ns
         queries = np.unique(np.geomspace(1.0, min(float(tokens[-1]), max(longest, 2)), _CONTEXTS).round())
         before = np.append(0.0, contexts)
         chunks, known = (axis.ravel() for axis in np.meshgrid(queries, before, indexing="ij"))
         work = prompts(law, self.heads, self._room, queries=chunks, contexts=known, count=np.ones(chunks.size))
-        read = _scaled(prompts_launched(law, self._room, work), self._attention)
+        read = _scaled(prompts_launched(law, self._room, work), self._scale("prompts"), self._attention)
         layers = float(self.model.layers)
         return StepTable(
             tokens=tokens,
@@ -161,6 +163,9 @@ class StepTimes:
             prompts_ns=(read.duration_ns - read.fixed_ns).reshape(queries.size, -1) * layers,
             prompt_floor_ns=float(read.fixed_ns[0]) * layers,
         )
+
+    def _scale(self, kind: KernelKind) -> KernelScale:
+        return self.part.gpu.kernels.get(kind, AS_IS)
 
     def _prompts(self, queries: Floats, contexts: Floats) -> Attended:
         law = self._family.prompts
@@ -205,6 +210,8 @@ class StepTable:
     prompt_floor_ns: float
 
 
-def _scaled(kernel: Attended, factor: float) -> Attended:
-    extra = (kernel.duration_ns - kernel.fixed_ns) * (factor - 1.0)
-    return replace(kernel, duration_ns=kernel.duration_ns + extra)
+def _scaled(kernel: Attended, scale: KernelScale, factor: float) -> Attended:
+    """As tables of the GPU have it, and slower in an engine by a factor, except for its floor."""
+    fixed, whole = scale.ns(kernel.fixed_ns), scale.ns(kernel.duration_ns)
+    times = {name: getattr(kernel, name) * scale.times for name in ("compute_ns", "memory_ns")}
+    return replace(kernel, duration_ns=fixed + (whole - fixed) * factor, fixed_ns=fixed, **times)

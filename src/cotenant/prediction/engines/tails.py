@@ -127,7 +127,8 @@ def engine_times(
         done = np.flatnonzero(last > 0)
         done = done[int(done.size * WARM_UP) :]
         each = (last[done] - first[done]) / max(engine.output - 1, 1)
-        replications.append(((first[done] - due[done]) / 1e9, each / 1e9, (last[done] - due[done]) / 1e9))
+        seen = due[done] - engine.profile.request_us * 1e3  # a request is due before the engine sees it
+        replications.append(((first[done] - seen) / 1e9, each / 1e9, (last[done] - seen) / 1e9))
     ttft, tpot, latency = (
         Replications(tuple(replication[column] for replication in replications)) for column in range(3)
     )
@@ -139,7 +140,7 @@ def _replication(engine: EngineQueue, due: Floats, in_flight: int, stretch: Floa
     table, profile = engine.table, engine.profile
     first, last = np.zeros(due.size), np.zeros(due.size)
     facts = np.zeros(_TOKENS + 3)
-    host = 1e3 * np.array([profile.step_us, profile.sequence_us, profile.prompt_us])
+    host = 1e3 * np.array([profile.step_us, profile.sequence_us, profile.prompt_us, profile.token_us])
     options = np.array([profile.hidden, engine.slower, engine.least_ns, table.captured, table.prompt_floor_ns])
     _serve(
         due, in_flight, engine.prompt, engine.output, engine.settings.prefix_hits, stretch, host, options,
@@ -235,7 +236,9 @@ def _serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - compiled code takes its a
         else:
             layers = _on(tokens, layers_ns, float(count))
         device = max((layers + _on(tokens, ends_ns, float(decoding + prompts)) + attention) * slower, least_ns)
-        spent = host[0] + host[1] * (decoding + prompts) + (host[2] if prompts else 0.0)
+        spent = host[0] + host[1] * (decoding + prompts)
+        if prompts:
+            spent += host[2] + host[3] * (count - decoding)
         lasted = (device + spent - hidden * min(device, spent)) * stretch[step % stretch.size]
         now += lasted
         step += 1

@@ -7,11 +7,11 @@ older GPUs take the constants of the nearer of these two, at two to four times t
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
-from cotenant.prediction.gpu import Architecture
+from cotenant.prediction.gpu import Architecture, KernelKind
 from cotenant.prediction.kernels.attention import DecodeAttention, PromptAttention
 from cotenant.prediction.kernels.columns import Floats
 from cotenant.prediction.kernels.efficiency import FITTED, Efficiency
@@ -302,6 +302,11 @@ _AMPERE = KernelFamily(
 )
 
 _NEW: tuple[Architecture, ...] = ("hopper", "blackwell")
+
+
+def kernel_kind(of: Literal["products", "experts"], form: Format) -> KernelKind:
+    """The kind of products or experts in a number format."""
+    return of if form == "half" else cast("KernelKind", f"{of} {form}")
 
 
 def family_of(architecture: Architecture) -> KernelFamily:

@@ -10,11 +10,22 @@ from cotenant.reporting.terminal.grouped import listing
 from cotenant.reporting.terminal.literal import literal
 
 if TYPE_CHECKING:
-    from cotenant.devices.simulated.solo_times import Calibration, EngineCalibration
+    from cotenant.devices.simulated.solo_times import Calibration, EngineCalibration, KernelCalibration
     from cotenant.prediction.calibration.engine_loads import PredictedLoad, PredictedMs
 
 
-def calibration_table(calibration: "Calibration") -> RenderableType:
+def calibration_parts(
+    calibration: "Calibration | EngineCalibration | KernelCalibration",
+) -> tuple[RenderableType, ...]:
+    """What was fitted, and how well."""
+    from cotenant.devices.simulated.solo_times import EngineCalibration, KernelCalibration
+
+    if isinstance(calibration, EngineCalibration):
+        return _engine_parts(calibration)
+    return (_kernel_table(calibration) if isinstance(calibration, KernelCalibration) else _solo_table(calibration),)
+
+
+def _solo_table(calibration: "Calibration") -> RenderableType:
     """One row per time."""
     rows = [
         (
@@ -31,7 +42,23 @@ def calibration_table(calibration: "Calibration") -> RenderableType:
     return listing(("workload", "batch", "measured ms", "simulated ms", "host", "device", "us per item"), rows)
 
 
-def engine_calibration_parts(calibration: "EngineCalibration") -> tuple[RenderableType, ...]:
+def _kernel_table(calibration: "KernelCalibration") -> RenderableType:
+    """One row per kind of kernel."""
+    rows = [
+        (
+            fitted.kind,
+            f"{fitted.rows:,}",
+            f"{fitted.before:.1%}",
+            f"{fitted.held_out:.1%}",
+            f"x{fitted.scale.times:.2f}",
+            f"{fitted.scale.added_us:+.1f}",
+        )
+        for fitted in calibration.kernels
+    ]
+    return listing(("kernels", "rows", "error of the law", "left-out rows, fitted", "time", "us added"), rows)
+
+
+def _engine_parts(calibration: "EngineCalibration") -> tuple[RenderableType, ...]:
     """The rates of an engine, how well each is known, and the error of the fit."""
     fit = calibration.fit
     rows = [

@@ -14,7 +14,7 @@ from cotenant.tenancy.device_names import DeviceName
 from cotenant.text import did_you_mean
 
 _FOLDER = Path(__file__).parent / "gpus"
-_SUFFIXES = (".yaml", ".yml")
+SUFFIXES = (".yaml", ".yml")
 
 
 def gpu_names() -> tuple[str, ...]:
@@ -33,7 +33,7 @@ def find_gpu(name: str) -> GpuSpec:
         DeviceError: No such GPU, or the file doesn't describe a GPU.
     """
     wanted = DeviceName(name.strip()).model
-    if wanted.lower().endswith(_SUFFIXES):
+    if wanted.lower().endswith(SUFFIXES):
         return _from_file(Path(wanted).expanduser())
     if wanted.lower() in gpu_names():
         return _from_catalogue(wanted.lower())
@@ -45,11 +45,11 @@ def find_gpu(name: str) -> GpuSpec:
 
 @cache
 def _from_catalogue(name: str) -> GpuSpec:
-    return GpuSpec.model_validate(_merged(_read(_FOLDER / f"{name}.yaml"), _FOLDER / f"{name}.yaml"))
+    return GpuSpec.model_validate(_merged(read_description(_FOLDER / f"{name}.yaml"), _FOLDER / f"{name}.yaml"))
 
 
 def _from_file(path: Path) -> GpuSpec:
-    data = _merged({"name": _name_of(path), **_read(path)}, path)
+    data = _merged({"name": _name_of(path), **read_description(path)}, path)
     try:
         return GpuSpec.model_validate(data)
     except ValidationError as error:
@@ -64,7 +64,8 @@ def _name_of(path: Path) -> str:
     return "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in path.stem.lower()).strip("-")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_description(path: Path) -> dict[str, Any]:
+    """The keys and values of a GPU's file, unchecked. Raises DeviceError."""
     try:
         data = plain_yaml.load(opening.read_text(path))
     except OSError as error:
