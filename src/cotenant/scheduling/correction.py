@@ -132,7 +132,7 @@ class DeviceSpeed:
 
     def _derive(self) -> None:
         self.factor = math.exp(self.level)
-        self.ease = math.exp(-self.burst)
+        self.ease = math.exp(-self.burst) if self.burst else 1.0
         self.pace = self.factor / self.ease
         self.stamp += 1
 

@@ -43,7 +43,7 @@ class Dispatcher:
                 self._answers.out.append(StartChunk(offer.chunk))
                 self._begin(slot, offer, now)
         for slot in self._slots if self._settings.queue_ahead else ():
-            if slot.running is not None:
+            if slot.running is not None and (self._waiting or slot.queued is not None):
                 self._queue_ahead(slot, now)
 
     def take_queued(self, slot: Slot, version: int, at: float) -> None:
@@ -54,8 +54,6 @@ class Dispatcher:
         self._begin(slot, taken, at)
 
     def _queue_ahead(self, slot: Slot, now: float) -> None:
-        if not self._waiting and slot.queued is None:
-            return
         assert slot.running is not None
         offer = self._offer(slot, now, slot.free_at(now))
         if offer is slot.queued:

@@ -86,7 +86,7 @@ class DeviceScheduler:
 
     def wake_at(self) -> float | None:
         """When a ``Tick`` would first find a waiting request that can no longer be in time; None if none waits."""
-        if not self._policy.sheds:
+        if not self._waiting or not self._policy.sheds:
             return None
         return min([job.deadline - job.rest_s for job in self._waiting.view() if not job.late], default=None)
 

@@ -147,8 +147,10 @@ class Waiting:
 
     def begun_beyond(self, tenant: TenantState, longest_s: float) -> Job | None:
         """The tenant's begun job beyond its share that is due first, in time, with no more than this left to do."""
-        jobs = [job for job in self._begun.get(tenant, ()) if not job.late and job.rest_s <= longest_s]
-        return min(jobs, key=_order, default=None)
+        begun = self._begun.get(tenant)
+        if not begun:
+            return None
+        return min([job for job in begun if not job.late and job.rest_s <= longest_s], key=_order, default=None)
 
     def rest_before_s(self, due: float) -> float:
         """Remaining time of all jobs due by then."""

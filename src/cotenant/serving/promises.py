@@ -76,7 +76,10 @@ class PromiseCounts:
                 self._count(outcome, objective)
 
     def _count(self, outcome: RequestOutcome, objective: Objective) -> None:
-        counted = self._counted.setdefault((outcome.tenant, objective), _Counted())
+        key = outcome.tenant, objective
+        counted = self._counted.get(key)
+        if counted is None:
+            counted = self._counted[key] = _Counted()
         took_s = _measured_s(outcome, objective) if outcome.why is None else None
         if outcome.why is None and took_s is None:
             counted.uncounted += 1

@@ -39,7 +39,7 @@ class Parcel(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes of all tensors."""
-        return sum(len(tensor.data) for tensor in self.tensors)
+        return sum([len(tensor.data) for tensor in self.tensors])
 
 
 def label(parcel: Parcel) -> list[Any]:

@@ -77,7 +77,7 @@ def refuse_foreign_pages(headers: Mapping[str, str], *own: str) -> None:
         Status: 403 or 421.
     """
     host = headers.get("host")
-    if host is not None and name_of(host) not in (*OWN_NAMES, *own):
+    if host is not None and (name := name_of(host)) not in OWN_NAMES and name not in own:
         raise Status(421, f"This server isn't {host[:100]!r}.", hint="Without keys it answers to localhost only.")
     if is_of_another_site(headers):
         raise Status(403, "Pages of other sites can't use this server.", hint="Give its tenants keys.")
@@ -85,8 +85,9 @@ def refuse_foreign_pages(headers: Mapping[str, str], *own: str) -> None:
 
 def name_of(host: str) -> str:
     """The name in a header `Host`, in lower case and without the port."""
-    name, colon, port = host.lower().rpartition(":")
-    return name if colon and (not port or port.isdecimal()) else host.lower()
+    host = host.lower()
+    name, colon, port = host.rpartition(":")
+    return name if colon and (not port or port.isdecimal()) else host
 
 
 def is_of_another_site(headers: Mapping[str, str]) -> bool:

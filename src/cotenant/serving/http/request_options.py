@@ -157,6 +157,9 @@ def _same(value: Any, other: Any) -> bool:
 
 _DEADLINES_MS = ("x-cotenant-deadline-ms", "x-llm-d-slo-ttft-ms", "x-slo-ttft-ms")
 _PER_STEP_MS = ("x-llm-d-slo-tpot-ms", "x-slo-tpot-ms")
+_PRIORITY = "x-cotenant-priority"
+_HEADERS = frozenset((*_DEADLINES_MS, *_PER_STEP_MS, _PRIORITY))
+_NO_WISHES = Wishes()
 HIGHEST = 1_000_000
 
 
@@ -164,10 +167,12 @@ def wishes_of(
     headers: Mapping[str, str], *, timeout_us: Any = None, priority: Any = None, vllm_priority: Any = None
 ) -> Wishes:
     """Deadline and priority of a request. Raises BadInput."""
+    if timeout_us is priority is vllm_priority is None and _HEADERS.isdisjoint(headers):
+        return _NO_WISHES
     deadline_s, per_step_s = _first_s(headers, _DEADLINES_MS), _first_s(headers, _PER_STEP_MS)
     if timeout_us:
         deadline_s = _number(timeout_us, "timeout") / 1e6
-    order = _whole(headers.get("x-cotenant-priority", priority if priority is not None else 0), "priority")
+    order = _whole(headers.get(_PRIORITY, priority if priority is not None else 0), "priority")
     if vllm_priority is not None:
         order = -_whole(vllm_priority, "priority")
     return Wishes(deadline_s, per_step_s, order)

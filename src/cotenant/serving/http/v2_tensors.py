@@ -17,6 +17,7 @@ from cotenant.serving.workers.work import Prompt, ScoredToken
 
 HEADER = "inference-header-content-length"
 LARGEST_RANK = 8
+_NOTHING = memoryview(b"")
 _FORMATS = {
     "BOOL": "?", "UINT8": "B", "INT8": "b", "UINT16": "H", "INT16": "h", "UINT32": "I", "INT32": "i", "UINT64": "Q",
     "INT64": "q", "FP16": "e", "FP32": "f", "FP64": "d",
@@ -45,10 +46,10 @@ def read_inputs(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, Any]
 
 def split(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, Any], memoryview]:
     """The JSON of a message, and the raw bytes that follow it. Raises BadInput."""
-    view = memoryview(body)
     size = headers.get(HEADER)
     if size is None:
-        return read_json(view), view[:0]
+        return read_json(body), _NOTHING
+    view = memoryview(body)
     if not size.isdecimal() or int(size) > len(body):
         raise BadInput(f"{HEADER} is {size[:20]!r}, but the body has {len(body)} bytes.")
     return read_json(view[: int(size)]), view[int(size) :]
@@ -81,15 +82,11 @@ def _tensor(entry: Any, rest: memoryview) -> tuple[Tensor, int]:
     if (
         not isinstance(shape, list)
         or len(shape) > LARGEST_RANK
-        or not all(type(size) is int and 0 <= size < 2**31 for size in shape)
+        or [size for size in shape if type(size) is not int or not 0 <= size < 2**31]
     ):
         raise BadInput(f"The shape of the input {name} must be a list of sizes.")
     expected = math.prod(shape) * SIZES[datatype]
-    parameters = entry.get("parameters") or {}
-    if not isinstance(parameters, dict):
-        raise BadInput(f"The parameters of the input {name} must be an object.")
-    check_options(parameters, ("binary_data_size",), SHARED_MEMORY, where="An input")
-    size = parameters.get("binary_data_size")
+    size = _announced(name, parameters) if (parameters := entry.get("parameters")) else None
     if size is not None:
         if type(size) is not int or size != expected or size > len(rest):
             raise BadInput(f"The input {name} needs {expected} bytes, but {size} were announced and {len(rest)} sent.")
@@ -97,6 +94,14 @@ def _tensor(entry: Any, rest: memoryview) -> tuple[Tensor, int]:
     if datatype not in _FORMATS:
         raise BadInput(f"The input {name}: {datatype} can only be sent as binary data.")
     return Tensor(name, datatype, tuple(shape), packed(name, datatype, shape, entry.get("data"))), 0
+
+
+def _announced(name: str, parameters: Any) -> Any:
+    """How many bytes of a tensor follow the header, as its sender says; None if it is in the header."""
+    if not isinstance(parameters, dict):
+        raise BadInput(f"The parameters of the input {name} must be an object.")
+    check_options(parameters, ("binary_data_size",), SHARED_MEMORY, where="An input")
+    return parameters.get("binary_data_size")
 
 
 def check_output(entry: Mapping[str, Any]) -> Mapping[str, Any]:

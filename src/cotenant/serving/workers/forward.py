@@ -79,7 +79,7 @@ class ForwardEngine:
         groups: dict[Any, list[RequestId]] = {}
         for request in requests:
             call = self._waiting[request]
-            alone = not self._batches or rows_of(call) is None
+            alone = not self._batches or len(requests) == 1 or rows_of(call) is None
             groups.setdefault(("alone", request) if alone else shape_of(call), []).append(request)
         for members in groups.values():
             calls = [self._waiting.pop(member) for member in members]
@@ -101,8 +101,7 @@ class ForwardEngine:
             self._fail(batch, error, progress)
 
     def _hand_out(self, batch: _Batch, result: Any, progress: ChunkProgress) -> None:
-        rows = [rows_of(call) or 1 for call in batch.calls]
-        parts = [result] if len(rows) == 1 else apart(result, rows)
+        parts = [result] if len(batch.calls) == 1 else apart(result, [rows_of(call) or 1 for call in batch.calls])
         for member, part in zip(batch.members, parts, strict=True):
             if member in batch.wanted:
                 progress.results[member] = part

@@ -246,7 +246,7 @@ class Remote(asyncio.Protocol):
 
     def _chunk_ended(self, fields: list[Any], payload: bytes) -> None:
         version, began, ended, started, results, failures, tokens, scores, read = fields
-        progress, place = _made(tokens, scores), 0
+        progress, place = _made(tokens, scores) if tokens or scores else ChunkProgress(), 0
         for request, labels, at, size in results:
             if size is None:
                 progress.results[request] = labels  # a decoder's tokens

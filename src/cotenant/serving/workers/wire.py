@@ -41,16 +41,19 @@ class FrameWriter:
 
     def frame(self) -> bytes:
         """Everything collected so far, ready to be sent."""
-        text, data = to_json(self._messages), b"".join(self._data)
+        messages, data = self._messages, self._data
         self._messages, self._data = [], []
-        return b"".join((_HEAD.pack(len(text), len(data)), text, data))
+        return _framed(messages, data)
 
 
 def frame(message: Message, data: list[Bytes] | None = None) -> bytes:
     """A single message and its bytes, ready to be sent."""
-    writer = FrameWriter()
-    writer.add(message, data)
-    return writer.frame()
+    return _framed([message], data or [])
+
+
+def _framed(messages: list[Message], data: list[Bytes]) -> bytes:
+    text, joined = to_json(messages), b"".join(data)
+    return b"".join((_HEAD.pack(len(text), len(joined)), text, joined))
 
 
 class FrameReader:
