@@ -17,7 +17,6 @@ import numpy as np
 
 import cotenant
 from cotenant.analyse.estimates.autocorrelation import common_correlation
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import ratio_interval
 from cotenant.analyse.estimates.robust import adjusted
 from cotenant.devices import find_device
@@ -27,6 +26,7 @@ from cotenant.store.observe import observe_trial
 from cotenant.study import windows
 from cotenant.study.expand import expand
 from cotenant.study.files import study_from
+from cotenant.tenancy.interval import Estimate
 from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import TenantObservation
 

@@ -58,7 +58,7 @@ def border(one: dict[str, Any]) -> float:
     low, high = 10.0, 5000.0
     for _ in range(9):
         middle = float(np.sqrt(low * high))
-        kept = check({**one, "rate_rps": middle}, QUICK).attained >= 0.99
+        kept = check({**one, "rate_rps": middle}, QUICK).attained.est >= 0.99
         low, high = (middle, high) if kept else (low, middle)
     return low
 
@@ -71,7 +71,7 @@ def measure() -> dict[str, Any]:
         one = seat(random)
         one["rate_rps"] = border(one) * float(random.uniform(0.8, 1.2))
         checked = check(one)
-        truth = check(one, TRUTH).attained >= 0.99
+        truth = check(one, TRUTH).attained.est >= 0.99
         said[checked.verdict].append(truth)
     return {
         "instances": INSTANCES,

@@ -122,7 +122,9 @@ def measure(out: Path, runs: list[Path]) -> dict[str, Any]:
                     "instance": number,
                     "tenant": one.tenant,
                     "said": checked.verdict,
-                    "attained_simulated": [round(end, 4) for end in (checked.lo, checked.attained, checked.hi)],
+                    "attained_simulated": [
+                        round(end, 4) for end in (checked.attained.lo, checked.attained.est, checked.attained.hi)
+                    ],
                     "attained_live": one.attained,
                     "requests": one.requests,
                 }

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 import cotenant
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.prediction.interference.forecasting import Asked, evidence_of, predictor_for
 from cotenant.prediction.interference.gathered import MeasuredMix
 from cotenant.prediction.interference.next_cells import next_cells
@@ -31,6 +30,7 @@ from cotenant.store.learnt import learnt
 from cotenant.study.files import load_study
 from cotenant.study.prediction_inputs import asked_of, place_of
 from cotenant.tenancy.identity import TenantIdentity
+from cotenant.tenancy.interval import Estimate
 
 STUDY = "predict-truth"
 GIVEN = 22

@@ -374,13 +374,13 @@ def held(content: dict[str, Any], made: Plan, gpu: str, folder: Path) -> list[bo
 def overlaps(made: Plan, path: Path) -> tuple[int, int]:
     """Objectives whose range in the plan and in its check overlap, and all."""
     ranges = {
-        (device.name, seat.name, kept.objective): (kept.lower_ms, kept.upper_ms)
+        (device.name, seat.name, kept.objective): kept.time_ms.ends
         for device in made.devices
         for seat in device.tenants
         for kept in seat.kept
     }
-    checked = [row for row in check_plan(path).tenants if row.tail_range_ms is not None]
-    both = [(row.tail_range_ms or (0.0, 0.0), ranges[row.device, row.tenant, row.objective]) for row in checked]
+    checked = [row for row in check_plan(path).tenants if row.tail_ms.lo is not None]
+    both = [(row.tail_ms.ends, ranges[row.device, row.tenant, row.objective]) for row in checked]
     return sum(low <= high_2 and low_2 <= high for (low, high), (low_2, high_2) in both), len(both)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.tenancy.interval import Estimate
 from cotenant.analyse.neighbours.influence import Influence
 from cotenant.analyse.neighbours.totals import Floats, Totals
 from cotenant.analyse.neighbours.watching import TenantTotals, watched_of

@@ -7,7 +7,7 @@ requests each. Once all 8,000 requests are taken for independent measurements, o
 
 import numpy as np
 
-from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.tenancy.interval import Estimate
 from cotenant.analyse.estimates.intervals import mean_interval
 from cotenant.reporting.elements.markdown import table
 from cotenant.text import percent

@@ -9,8 +9,8 @@ NOTHING = "–"  # noqa: RUF001 - a dash is what tables show where there is no n
 """Shown in place of a missing number."""
 
 
-class Interval(Protocol):
-    """An estimate with its interval; None where the data allow none."""
+class Ranged(Protocol):
+    """A number with `est`, `lo` and `hi`: an interval, or what is missing in its place."""
 
     @property
     def est(self) -> float | None: ...  # noqa: D102
@@ -37,7 +37,7 @@ def ratio(value: float) -> str:
     return f"{value:.2f}" if abs(value) < 9.995 else figure(value)
 
 
-def with_interval(number: Interval, form: Callable[[float], str] = figure) -> str:
+def with_interval(number: Ranged, form: Callable[[float], str] = figure) -> str:
     """`1.62 [1.58, 1.67]`; a missing end is a question mark, a missing number a dash."""
     if number.est is None:
         return NOTHING
@@ -47,13 +47,13 @@ def with_interval(number: Interval, form: Callable[[float], str] = figure) -> st
     return f"{form(number.est)} [{ends}]"
 
 
-def times(number: Interval) -> str:
+def times(number: Ranged) -> str:
     """`1.62x [1.58, 1.67]`: an estimate in front of what it multiplies."""
     est, _, ends = with_interval(number, ratio).partition(" ")
     return f"{est}x {ends}" if ends else est
 
 
-def without_interval(number: Interval, form: Callable[[float], str] = figure) -> str:
+def without_interval(number: Ranged, form: Callable[[float], str] = figure) -> str:
     """The estimate alone, or a dash."""
     return NOTHING if number.est is None else form(number.est)
 

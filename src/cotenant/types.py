@@ -14,10 +14,6 @@ if TYPE_CHECKING:
     from cotenant.analyse.decision.answer import Answer as Answer
     from cotenant.analyse.device_use import DeviceUse as DeviceUse
     from cotenant.analyse.dvfs import Sweep as Sweep
-    from cotenant.analyse.estimates.estimate import Estimate as Estimate
-    from cotenant.analyse.estimates.quantiles import Missing as Missing
-    from cotenant.analyse.estimates.quantiles import Number as Number
-    from cotenant.analyse.estimates.quantiles import QuantileEstimate as QuantileEstimate
     from cotenant.analyse.explanation.explanation import Explanation as Explanation
     from cotenant.analyse.kernel_overlap import KernelProfile as KernelProfile
     from cotenant.analyse.neighbours.influence import Influence as Influence
@@ -73,7 +69,6 @@ if TYPE_CHECKING:
     from cotenant.prediction.interference.forecast import MixForecast as MixForecast
     from cotenant.prediction.interference.forecast import NextMix as NextMix
     from cotenant.prediction.interference.forecast import PredictedMixes as PredictedMixes
-    from cotenant.prediction.interference.forecast import Ranged as Ranged
     from cotenant.prediction.interference.forecast import Tail as Tail
     from cotenant.prediction.interference.forecast import TenantForecast as TenantForecast
     from cotenant.prediction.interference.forecast import Trust as Trust
@@ -100,6 +95,10 @@ if TYPE_CHECKING:
     from cotenant.store.verifying import Verified as Verified
     from cotenant.study.run_forecast import Forecast as Forecast
     from cotenant.study.schema import StudyInfo as StudyInfo
+    from cotenant.tenancy.interval import Estimate as Estimate
+    from cotenant.tenancy.interval import Interval as Interval
+    from cotenant.tenancy.interval import Missing as Missing
+    from cotenant.tenancy.interval import Number as Number
     from cotenant.tenancy.plan_document import PlanDocument as PlanDocument
     from cotenant.workloads import WorkloadInfo as WorkloadInfo
     from cotenant.workloads.servers.spec import Preset as Preset

@@ -140,11 +140,10 @@ def _plan(path: Path, folder: Path, _seed: int) -> Answers:
     found: Answers = {}
     for device in planned.devices:
         for seat in device.tenants:
-            low, middle, high = seat.slowdown
-            found[Quantity(_way(device), seat.name, "slowdown")] = Range.of(middle, low, high)
+            found[Quantity(_way(device), seat.name, "slowdown")] = Range.of(seat.slowdown.est, *seat.slowdown.ends)
             for kept in seat.kept:
                 key = Quantity(_way(device), seat.name, kept.objective)
-                found[key] = Range.of(kept.estimate_ms, kept.lower_ms, kept.upper_ms)
+                found[key] = Range.of(kept.time_ms.est, *kept.time_ms.ends)
     return found
 
 
@@ -157,10 +156,10 @@ def _judged(rows: Sequence[Attained], way: Callable[[str], str]) -> Answers:
     """By objective its time, and the share of requests in time; without a range of times, no time is compared."""
     found: Answers = {}
     for row in rows:
-        if row.tail_range_ms is not None:
-            found[Quantity(way(row.device), row.tenant, row.objective)] = Range(*row.tail_range_ms)
+        if row.tail_ms.lo is not None:
+            found[Quantity(way(row.device), row.tenant, row.objective)] = Range(*row.tail_ms.ends)
         if sum(other.tenant == row.tenant for other in rows) == 1:
-            found[Quantity(way(row.device), row.tenant, "attainment")] = Range(row.lo, row.hi)
+            found[Quantity(way(row.device), row.tenant, "attainment")] = Range(*row.attained.ends)
     return found
 
 

@@ -13,14 +13,13 @@ from cotenant.analyse.copies_answer import CopiesAnswer, CopyLevel, Tuning
 from cotenant.analyse.copy_options import CopiesOption, CopyStart, Reliability, reliability
 from cotenant.analyse.estimates import warmup
 from cotenant.analyse.estimates.autocorrelation import Stretches
-from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.estimates.quantiles import Missing
 from cotenant.analyse.explanation import binding, patterns
 from cotenant.analyse.explanation.patterns import Sufferer
 from cotenant.analyse.judged_promises import JudgedPromise, _counted_trials, _stretches, promise_sentence
 from cotenant.analyse.neighbours import watching
 from cotenant.analyse.neighbours.totals import Totals
 from cotenant.analyse.sharing import closing, slo
+from cotenant.tenancy.interval import Estimate, Interval, Missing
 
 
 def number(est, half=0.0):
@@ -408,7 +407,7 @@ def test_groups_are_compared_by_welch():
     test = stats.ttest_ind(a, b, equal_var=False)
     inside = test.confidence_interval()
     assert p == pytest.approx(test.pvalue)
-    assert (found.ratio, found.lo, found.hi) == pytest.approx(
+    assert (found.ratio.est, *found.ratio.ends) == pytest.approx(
         (math.exp(a.mean() - b.mean()), math.exp(inside.low), math.exp(inside.high))
     )
     assert (found.one.name, found.one.mixes, found.one.slowdown, found.other.mixes) == (
@@ -418,7 +417,7 @@ def test_groups_are_compared_by_welch():
         4,
     )
     same, p = patterns._contrast("mps", ("x", np.ones(3)), ("y", np.ones(3)))
-    assert (p, same.ratio) == (1.0, 1.0)
+    assert (p, same.ratio.est) == (1.0, 1.0)
     assert patterns._contrast("mps", ("x", np.ones(3)), ("y", np.zeros(3)))[1] == 0.0
 
 
@@ -528,8 +527,7 @@ def promise(**more):
             "quantile": 0.99,
             "requests": 100,
             "in_time": 90,
-            "share_lo": 0.8,
-            "share_hi": 0.95,
+            "share": Interval(0.9, 0.8, 0.95),
             "verdict": "kept",
         }
         | more
@@ -549,7 +547,8 @@ def promise(**more):
     ],
 )
 def test_how_far_outside_its_range_a_promise_lies(measured, lower, upper, outside):
-    found = promise(measured_ms=measured, lower_ms=lower, upper_ms=upper).outside
+    seen = None if measured is None else Interval(measured)
+    found = promise(measured_ms=seen, expected_ms=Interval(7.0, lower, upper)).outside
     assert found == (None if outside is None else pytest.approx(outside))
 
 
@@ -558,9 +557,9 @@ def test_how_far_outside_its_range_a_promise_lies(measured, lower, upper, outsid
     [(10.1, 12.0, True), (10.0, 12.0, False), (3.0, 4.9, True), (3.0, 5.0, False), (None, None, False)],
 )
 def test_a_measured_interval_beside_the_range_is_clearly_outside(lo, hi, clearly):
-    assert promise(measured_lo=lo, measured_hi=hi, lower_ms=5.0, upper_ms=10.0).clearly_outside is clearly
-    assert promise().share == 0.9
-    assert promise(requests=0).share is None
+    row = promise(measured_ms=Interval(7.0, lo, hi), expected_ms=Interval(7.0, 5.0, 10.0))
+    assert row.clearly_outside is clearly
+    assert not promise(measured_ms=Interval(7.0, lo, hi)).clearly_outside
 
 
 def test_promises_in_a_sentence():

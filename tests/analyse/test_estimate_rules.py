@@ -8,8 +8,9 @@ import pytest
 from scipy import optimize, stats
 
 from cotenant.analyse.estimates import autocorrelation, distributions, intervals, quantiles, robust
+from cotenant.analyse.estimates.distributions import student_t
 from cotenant.analyse.estimates.effects import equivalence, holm, independent_effect
-from cotenant.analyse.estimates.estimate import Estimate, student_t
+from cotenant.tenancy.interval import Estimate, Missing
 
 
 def ar(n, rho, seed=0):
@@ -473,10 +474,10 @@ def test_correlated_requests_spread_the_ranks_or_leave_the_ends_open():
 def test_a_correlated_quantile_says_what_its_requests_are_worth():
     values = np.repeat(np.arange(1, 13) * 100, 50).astype(np.int64)
     found = quantiles.latency_quantiles([values], (0.9,))[0.9]
-    assert found.deff > 20
     assert (found.lo, found.hi, found.est) == (None, None, 1100.0)
-    assert found.needs_n == math.ceil(29 * found.deff)
-    assert found.reason == f"requests are correlated: 600 are worth {round(600 / found.deff)} independent ones"
+    worth = 600 / cluster_effect([100] * 6, [int((values[i : i + 100] > 1100).sum()) for i in range(0, 600, 100)])
+    assert found.needs_n == math.ceil(29 * 600 / worth)
+    assert found.reason == f"requests are correlated: 600 are worth {round(worth)} independent ones"
     assert found.method.endswith("one trial")
     assert quantiles.latency_quantiles([values, values], (0.5,))[0.5].method.endswith(f"{cluster_text(values)}")
 
@@ -496,9 +497,11 @@ def test_unfinished_requests_are_spread_over_the_stretches_of_their_trial():
 
 
 def test_what_is_missing_says_why():
-    assert quantiles.Missing("none", 3).to_json() == {"est": None, "lo": None, "hi": None, "n": 3, "reason": "none"}
-    row = quantiles.QuantileEstimate(1.0, 0.5, 2.0, 9).to_json()
-    assert row == {"est": 1.0, "lo": 0.5, "hi": 2.0, "n": 9, "method": "order statistics"}
+    assert Missing("none", 3).to_json() == {"est": None, "lo": None, "hi": None, "n": 3, "reason": "none"}
+    assert Missing("few", 3, 29).to_json()["needs_n"] == 29
+    row = {"est": 1.0, "lo": 0.5, "hi": 2.0, "n": 9, "method": "t"}
+    assert Estimate(1.0, 0.5, 2.0, 9, "t").to_json() == row
+    assert Estimate(1.0, 0.5, 2.0, 9, "t", 29, "few").to_json() == row | {"needs_n": 29, "reason": "few"}
 
 
 # --- effects

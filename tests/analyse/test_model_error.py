@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.sharing.model_error import of_metric, of_work, time_range, widened
+from cotenant.tenancy.interval import Estimate
 from cotenant.tenancy.records import ModelErrorRecord
 
 ERROR = ModelErrorRecord("kind", True, "", time=(0.8, 1.25), slowdown=(0.5, 2.0), tail=(0.4, 2.5))

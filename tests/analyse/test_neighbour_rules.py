@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import anytime_factor
-from cotenant.analyse.estimates.quantiles import Missing
 from cotenant.analyse.neighbours import influence, regression
 from cotenant.analyse.neighbours.influence import TenantSeries, factor_of, influences
 from cotenant.analyse.neighbours.regression import Effect, Rows, levels_of
+from cotenant.tenancy.interval import Estimate, Missing
 
 
 def test_levels_are_shares_of_the_usual_top():

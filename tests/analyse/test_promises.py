@@ -8,6 +8,7 @@ from cotenant.analyse.estimates.autocorrelation import Stretches
 from cotenant.analyse.judged_promises import JudgedPromise, judge, judge_plan, promise_sentence
 from cotenant.reporting.elements.terminal import terminal
 from cotenant.reporting.results.promised import judged_elements
+from cotenant.tenancy.interval import Interval
 from cotenant.tenancy.objective import Objective
 from cotenant.tenancy.plan_document import PlanDocument
 from cotenant.tenancy.records import TenantObservation, TokenTimes
@@ -106,8 +107,8 @@ def test_tokens_that_were_not_counted_decide_nothing():
 )
 def test_a_quantile_is_clearly_outside_only_if_its_whole_interval_is(interval, clearly):
     row = JudgedPromise(
-        "search", "p99", 60.0, 0.99, 400, 400, 0.99, 1.0, "kept", lower_ms=18.0, upper_ms=31.0,
-        measured_ms=40.0, measured_lo=interval[0], measured_hi=interval[1],
+        "search", "p99", 60.0, 0.99, 400, 400, Interval(1.0, 0.99, 1.0), "kept",
+        expected_ms=Interval(25.0, 18.0, 31.0), measured_ms=Interval(40.0, *interval),
     )  # fmt: skip
     assert (row.outside, row.clearly_outside) == (pytest.approx(40 / 31 - 1), clearly)
     assert JudgedPromise.from_json(row.to_json()) == row

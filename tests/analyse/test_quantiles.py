@@ -82,7 +82,7 @@ def test_an_interval_may_reach_into_the_unfinished():
 
 def test_constant_latency_has_a_zero_width_interval():
     estimate = latency_quantile([np.full(100, 7)] * 3, 0.5)
-    assert (estimate.est, estimate.lo, estimate.hi, estimate.deff) == (7, 7, 7, 1)
+    assert (estimate.est, estimate.lo, estimate.hi) == (7, 7, 7)
 
 
 def test_the_input_is_not_modified():

@@ -10,13 +10,13 @@ from scipy import stats
 
 from cotenant.analyse import copy_options, findings
 from cotenant.analyse.copy_options import CopyStart, options_of
-from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.estimates.quantiles import Missing, interval_ranks, needed_for
+from cotenant.analyse.estimates.quantiles import interval_ranks, needed_for
 from cotenant.analyse.result import mostly_valid
 from cotenant.analyse.sharing import model_error
 from cotenant.analyse.variability import attribution, frequency, sensor_quality
 from cotenant.analyse.variability.attribution import Drawn, attribute, shared_power
 from cotenant.analyse.variability.frequency import AtSetting, best_clock, clock_curves, fit_power, fit_time
+from cotenant.tenancy.interval import Estimate, Missing
 
 # --- power by tenant
 

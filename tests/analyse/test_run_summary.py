@@ -4,9 +4,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.sharing.slowdown import RunningSlowdowns
 from cotenant.analyse.sharing.summarise import summarise
+from cotenant.tenancy.interval import Estimate
 from cotenant.tenancy.records import TokenGoal
 
 

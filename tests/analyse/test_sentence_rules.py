@@ -8,14 +8,14 @@ import pytest
 from cotenant.analyse.comparison import sentences
 from cotenant.analyse.comparison.sentences import comparison_sentences, row_name, row_reason
 from cotenant.analyse.decision import wording
-from cotenant.analyse.estimates.estimate import Estimate, student_t
-from cotenant.analyse.estimates.quantiles import Missing
+from cotenant.analyse.estimates.distributions import student_t
 from cotenant.analyse.explanation import explanation, patterns
 from cotenant.analyse.explanation.split import WORK, Split
 from cotenant.analyse.findings import clock_findings
 from cotenant.analyse.sharing import closing
 from cotenant.analyse.variability import wording as fleet
 from cotenant.analyse.variability.readings import FleetReadings
+from cotenant.tenancy.interval import Estimate, Interval, Missing
 
 
 def about(value, lo=None, hi=None, n=4):
@@ -354,7 +354,7 @@ def test_what_would_tell_more(facts, without, begins):
 
 
 def link(name, r, p):
-    return patterns.Link(name, r, r - 0.1, r + 0.1, p)
+    return patterns.Link(name, Interval(r, r - 0.1, r + 0.1), p)
 
 
 def test_patterns_in_sentences():

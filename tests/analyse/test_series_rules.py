@@ -25,13 +25,13 @@ from cotenant.analyse.device_use import (
 )
 from cotenant.analyse.dvfs import JobReading, sentence, sweeps
 from cotenant.analyse.energy import PowerSensor
-from cotenant.analyse.estimates.quantiles import Missing
 from cotenant.analyse.findings import RateLatency, knee
 from cotenant.analyse.neighbours.totals import Totals, summed
 from cotenant.analyse.sharing.capacity import LatencyCurve, curve_points
 from cotenant.analyse.sharing.evidence import arrivals_and_rate, cores_of, peaks_of
 from cotenant.analyse.variability import summary
 from cotenant.analyse.variability.attribution import attribute
+from cotenant.tenancy.interval import Missing
 
 # --- changes between runs
 

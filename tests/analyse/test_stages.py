@@ -2,10 +2,9 @@
 
 import pytest
 
-from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.estimates.quantiles import Missing
 from cotenant.analyse.findings import StageShare, by_model
 from cotenant.reporting.main_table import stages_of
+from cotenant.tenancy.interval import Estimate, Missing
 
 TIMES = [
     StageShare("bert", "compute", 8.0),
@@ -23,19 +22,14 @@ def about(est: float, lo: float, hi: float) -> Estimate:
 def test_variants_of_a_model_are_one_row_with_the_mean_of_their_intervals():
     requests = {"resnet.small": about(3, 2, 6), "resnet.large": about(5, 4, 8)}
     bert, resnet = by_model(TIMES, requests)
-    assert (resnet.variants, resnet.est, resnet.lo, resnet.hi) == (
-        2,
-        pytest.approx(4),
-        pytest.approx(3),
-        pytest.approx(7),
-    )
-    assert (bert.lo, bert.hi) == (None, None)
+    assert (resnet.time_ms.est, resnet.time_ms.lo, resnet.time_ms.hi) == pytest.approx((4, 3, 7))
+    assert (bert.time_ms.lo, bert.time_ms.hi) == (None, None)
 
 
 def test_an_end_that_one_variant_lacks_is_not_made_up():
     requests = {"resnet.small": about(3, 2, 6), "resnet.large": Missing("served nothing")}
     _, resnet = by_model(TIMES, requests)
-    assert (resnet.lo, resnet.hi) == (None, None)
+    assert (resnet.time_ms.lo, resnet.time_ms.hi) == (None, None)
 
 
 def test_the_table_shows_the_interval_and_leaves_stages_out_that_take_nearly_nothing():

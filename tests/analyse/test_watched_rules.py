@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from cotenant.analyse.batching import Impact, advise
-from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.estimates.quantiles import Missing
 from cotenant.analyse.neighbours.influence import Influence, TenantSeries
 from cotenant.analyse.neighbours.totals import Totals, summed
 from cotenant.analyse.neighbours.watched_evidence import (
@@ -21,6 +19,7 @@ from cotenant.analyse.neighbours.watched_evidence import (
     own_effect,
 )
 from cotenant.analyse.neighbours.watching import Grant, Watched, WatchedTenant, grant_sentence
+from cotenant.tenancy.interval import Estimate, Missing
 
 NAN = math.nan
 

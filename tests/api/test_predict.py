@@ -169,10 +169,10 @@ def test_a_mix_waits_as_it_does_in_a_plan(tmp_path):
     seats = {seat.name: seat for seat in device.tenants}
     for tenant in mix.tenants:
         seat = seats[tenant.tenant]
-        assert tenant.slowdown.est == pytest.approx(seat.slowdown[1], rel=1e-6)
+        assert tenant.slowdown.est == pytest.approx(seat.slowdown.est, rel=1e-6)
         for kept in seat.kept:
             time = tenant.tail.times_ms[kept.objective]
-            assert (time.lo, time.est, time.hi) == pytest.approx((kept.lower_ms, kept.estimate_ms, kept.upper_ms), 1e-6)
+            assert (time.est, *time.ends) == pytest.approx((kept.time_ms.est, *kept.time_ms.ends), 1e-6)
 
 
 def test_every_number_of_the_answer_has_an_interval(study):

@@ -4,12 +4,12 @@ import pytest
 
 from cotenant import copies
 from cotenant.analyse.copies_answer import CopyLevel, Tuning
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.devices.cpu.cores import by_node, equal_blocks
 from cotenant.errors import StudyError
 from cotenant.study.copies_study import copies_study, ways_among
 from cotenant.study.expand import expand
 from cotenant.study.files import study_from
+from cotenant.tenancy.interval import Estimate
 from cotenant.tenancy.load import Load
 from cotenant.workloads.servers.process import differences, read_log
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.measure.stopping import Rule, StoppingState, reason_to_stop, seconds_left, widest
+from cotenant.tenancy.interval import Estimate
 
 RULE = Rule(target=0.03, budget_s=100, blocks_min=3, blocks_max=10)
 

@@ -1,10 +1,10 @@
 """Cells that are precise enough are visited less often, and never without their baselines."""
 
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.sharing.slowdown import CurrentSlowdown
 from cotenant.measure.dispatch import SELDOM, Visits, cell_of, visited, widths_of
 from cotenant.study.expand import expand
 from cotenant.study.files import study_from
+from cotenant.tenancy.interval import Estimate
 
 STUDY = study_from({"tenants": {name: {"workload": "spin"} for name in "abc"}, "mixes": ["solo", "pairs"]})
 TRIALS = expand(STUDY, 1, ("processes",)).trials

@@ -79,7 +79,7 @@ def test_a_tenant_that_only_a_wide_range_refuses_is_admitted_by_the_closer_look(
         planned(tenants, [KIND], rough)
     found = planned(tenants, [KIND], rough, closer=closer)
     assert found.keeps_all
-    assert found.devices[0].tenants[0].kept[0].upper_ms < 30
+    assert found.devices[0].tenants[0].kept[0].time_ms.hi < 30
 
 
 def test_devices_are_joined_where_only_a_wide_range_keeps_them_apart():

@@ -16,6 +16,7 @@ from cotenant.planning.comparison import OURS, compare, replay, running_at
 from cotenant.planning.gpu_fleet import GpuFleet, fleet_of
 from cotenant.planning.jobs import CLASSES, JobClass, Jobs, draw_jobs
 from cotenant.planning.policies import POLICIES, cluster_factors
+from cotenant.tenancy.interval import Interval
 
 pytestmark = pytest.mark.slow
 
@@ -161,7 +162,7 @@ def test_jobs_on_large_nodes_stay_within_one(name):
 
 def test_nodes_of_the_same_number_in_different_cabinets_are_different_nodes():
     def profile(gpu, cabinet):
-        return GpuProfile(gpu, cabinet, "1", 3, 2400.0, 1.0, 1.0, None, None, 1365.0, 60.0, 297.0, 700.0)
+        return GpuProfile(gpu, cabinet, "1", 3, 2400.0, Interval(1.0), 1.0, 1365.0, 60.0, 297.0, 700.0)
 
     here = fleet_of([profile("a", "c1"), profile("b", "c1"), profile("c", "c2")])
     assert here.node.tolist() == [0, 0, 1]

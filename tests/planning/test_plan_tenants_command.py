@@ -17,6 +17,7 @@ from cotenant.planning.mixes.tenants import planned
 from cotenant.reporting.results.planned import run_by, seat_table
 from cotenant.reporting.terminal.grouped import COLUMN_GAP
 from cotenant.study.files import contents
+from cotenant.tenancy.interval import Interval
 
 DEVICES = "sim:a100-sxm4-80gb*2"
 SMALL = """
@@ -205,9 +206,9 @@ def test_a_change_that_would_suffice_is_named_as_a_command(tmp_path, capsys):
 
 
 def test_the_table_of_a_plan_fits_eighty_columns_and_software_is_named_once():
-    kept = (KeptObjective("tpot p95", 60.0, 23.9, 28.8, 37.8),)
+    kept = (KeptObjective("tpot p95", 60.0, Interval(28.8, 23.9, 37.8)),)
     tenants = tuple(
-        SeatedTenant(name, 0, 1, 300.0, 16, "onnxruntime", None, 0, 1, (1.0, 1.1, 1.2), kept, holds_to=1.15)
+        SeatedTenant(name, 0, 1, 300.0, 16, "onnxruntime", None, 0, 1, Interval(1.1, 1.0, 1.2), kept, holds_to=1.15)
         for name in ("complete", "rerank")
     )
     device = PlannedDevice("g#0", "g", "g", "mps", tenants, 1, 1.0, 1, 0.1, 0.1, 50, "simulated")

@@ -32,6 +32,7 @@ from cotenant.reporting.elements.terminal import terminal
 from cotenant.reporting.figures.figure import Figure, Understanding
 from cotenant.reporting.results.methods import methods_elements
 from cotenant.reporting.results.watched import watched_elements
+from cotenant.tenancy.interval import Interval
 from tests.analyse.decision.truth import Truth
 from validation.scripted_neighbours import Script, play
 from validation.watching import READ_EVERY_S, readings
@@ -50,7 +51,7 @@ EVERY = [
             Facts((("seed", "7"),), simulated=True),
         ),
     ),
-    DataTable(("tenant", "p99 ms"), (("bert", TableCell("3.1", bullet=Bullet(3.1, 2, 4, 5))),), "A table"),
+    DataTable(("tenant", "p99 ms"), (("bert", TableCell("3.1", bullet=Bullet(Interval(3.1, 2, 4), 5))),), "A table"),
     DataTable(("tenant", "ms"), groups=(RowGroup("under mps", (("gpt", "8.25"),)),)),
     Drawing(FIGURE, DataTable(("what", "least"), (("curve", "0.125"),))),
     Section("Later", "later", (Sentence("cotenant run quick", command=True),), folded=True),
@@ -103,7 +104,7 @@ def test_names_are_text_everywhere():
 
 def test_a_prediction_beyond_its_limit_is_drawn_as_missed():
     def drawn(upper):
-        cell = TableCell("x", bullet=Bullet(3, 2, upper, 5))
+        cell = TableCell("x", bullet=Bullet(Interval(3, 2, upper), 5))
         return page([DataTable(("tenant", "ms"), (("a", cell),))], title="t", brand="b")
 
     assert 'class="bullet kept"' in drawn(4)

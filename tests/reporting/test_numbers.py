@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.tenancy.interval import Estimate
 from cotenant.text import duration, figure, in_time, listed, milliseconds, percent, ratio, size, with_interval
 
 

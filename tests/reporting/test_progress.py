@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.measure.events import (
     BlockDone,
     CurrentEstimate,
@@ -19,6 +18,7 @@ from cotenant.measure.events import (
     TrialStarted,
 )
 from cotenant.reporting.terminal.progress import ProgressState, after, fraction, picture, watch
+from cotenant.tenancy.interval import Estimate
 
 SLOWDOWN = CurrentEstimate("a + b", "pinned", "closed(1)", "a", Estimate(1.62, 1.58, 1.67, 4, "bootstrap"))
 STORY = (

@@ -140,7 +140,7 @@ def test_a_dry_run_reports_kept_and_missed_objectives():
     calm, flood = found.tenants
     assert (calm.verdict, flood.verdict) == ("kept", "missed")
     assert (found.keeps_all, found.misses) == (False, True)
-    assert flood.attained < 0.8
+    assert flood.attained.est < 0.8
     assert flood.shed > 0.1
     assert flood.rate_rps == pytest.approx(150.0), "150 % of what it can do alone"
     assert found == judge(file, costs, basis="measured", seconds=10.0, seed=1)

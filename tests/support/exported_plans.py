@@ -10,6 +10,7 @@ from pathlib import Path
 from cotenant.planning.exports.model import Model, exported
 from cotenant.planning.exports.targets import export
 from cotenant.planning.mixes.serving_plan import KeptObjective, PlannedDevice, SeatedTenant, ServingPlan
+from cotenant.tenancy.interval import Interval
 
 GIB = 2**30
 TESTS = Path(__file__).parent.parent
@@ -27,8 +28,8 @@ MODELS = {
 
 
 def seat(tenant, *, share=None, batch=4, priority=0, gib=8, limit=30.0, software="eager"):
-    kept = (KeptObjective("p99", limit, 8.0, 10.0, 14.0),)
-    return SeatedTenant(tenant, 0, 1, 100.0, batch, software, share, priority, gib * GIB, (1.0, 1.1, 1.2), kept)
+    kept = (KeptObjective("p99", limit, Interval(10.0, 8.0, 14.0)),)
+    return SeatedTenant(tenant, 0, 1, 100.0, batch, software, share, priority, gib * GIB, Interval(1.1, 1.0, 1.2), kept)
 
 
 def device(sharing, *tenants, devices=1, name="sim:a100-sxm4-80gb"):

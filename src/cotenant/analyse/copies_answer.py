@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cotenant.analyse.copy_options import CopiesOption
-from cotenant.analyse.estimates.quantiles import Number
 from cotenant.analyse.sharing.summary import Summary
+from cotenant.tenancy.interval import Number
 from cotenant.tenancy.load import Load
 from cotenant.text import amount, figure, percent, size, times
 

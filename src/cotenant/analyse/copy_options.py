@@ -8,12 +8,11 @@ from typing import Any
 
 from cotenant.analyse.decision.option import Kept, objective_of
 from cotenant.analyse.device_use import DeviceUse
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import ratio_interval
-from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.result import Result
 from cotenant.analyse.sharing.cells import Cell, sharing_said
 from cotenant.analyse.sharing.summary import TenantSummary
+from cotenant.tenancy.interval import Estimate, Missing, Number
 from cotenant.text import amount, percent
 
 # --- starts of copies: failures are results, counted for each way to share

@@ -7,12 +7,13 @@ from statistics import mean, median
 from types import MappingProxyType
 
 from cotenant.analyse.decision import Answer, MixChoice
-from cotenant.analyse.decision.wording import headline, missed_alone, mix_name
+from cotenant.analyse.decision.option import mix_name
+from cotenant.analyse.decision.wording import headline, missed_alone
 from cotenant.analyse.dvfs import Sweep
-from cotenant.analyse.estimates.quantiles import Number
 from cotenant.analyse.sharing.cells import usable
 from cotenant.analyse.sharing.evidence import arrivals_and_rate
 from cotenant.analyse.sharing.summary import Summary
+from cotenant.tenancy.interval import Interval, Number
 from cotenant.tenancy.records import TenantObservation
 from cotenant.text import figure, percent
 
@@ -269,11 +270,8 @@ class ModelStages:
     """One model, over its variants."""
 
     model: str
-    variants: int
-    est: float
-    """Mean time of a request, ms."""
-    lo: float | None
-    hi: float | None
+    time_ms: Interval
+    """Mean of a request, over all variants."""
     shares: tuple[tuple[str, float], ...]
     """Share of the time by stage, largest first."""
 
@@ -293,9 +291,9 @@ def by_model(
         total = sum(share.mean_ms for share in mine)
         variants = list(dict.fromkeys(share.of for share in mine))
         if total > 0:
-            lo, hi = _ends([requests_ms[of] for of in variants if of in requests_ms])
-            found.append(ModelStages(model, len(variants), total / len(variants), lo, hi, _shares(mine, total)))
-    return sorted(found, key=lambda model: -model.est)
+            ends = _ends([requests_ms[of] for of in variants if of in requests_ms])
+            found.append(ModelStages(model, Interval(total / len(variants), *ends), _shares(mine, total)))
+    return sorted(found, key=lambda model: -model.time_ms.est)
 
 
 def _ends(variants: Sequence[Number]) -> tuple[float | None, float | None]:

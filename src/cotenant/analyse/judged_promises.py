@@ -1,7 +1,7 @@
 """Promises judged by attainment: kept, missed or can't tell, from the counted share of requests in time."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Literal
 
@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from cotenant.analyse.estimates.autocorrelation import Stretches, stretch_bounds
-from cotenant.analyse.estimates.quantiles import QuantileEstimate, latency_quantiles
+from cotenant.analyse.estimates.quantiles import latency_quantiles
 from cotenant.analyse.sharing.cells import counts, usable
 from cotenant.analyse.sharing.model_error import time_range, widened_quantile
 from cotenant.analyse.sharing.slo import attainment_of, queries_needed
+from cotenant.tenancy.interval import Interval, Missing, Number
 from cotenant.tenancy.objective import Objective, read_objective
 from cotenant.tenancy.plan_document import PlanDocument, PromisedTime
 from cotenant.tenancy.records import Int64s, TenantObservation
@@ -22,6 +23,12 @@ CONFIDENCE = 0.95
 NOT_COUNTED = "tokens weren't counted"
 
 Verdict = Literal["kept", "missed", "can't tell"]
+_ENDS = {
+    "share": ("share_lo", "share_hi"),
+    "expected_ms": ("lower_ms", "upper_ms"),
+    "measured_ms": ("measured_lo", "measured_hi"),
+}
+"""Names of the ends of intervals in JSON."""
 _VERDICTS: dict[str, Verdict] = {"met": "kept", "missed": "missed", "undecided": "can't tell"}
 
 
@@ -37,52 +44,53 @@ class JudgedPromise:
     """The share of requests that must be in time."""
     requests: int
     in_time: int
-    share_lo: float | None
-    share_hi: float | None
-    """95 % interval of the share in time, exact for the equivalent number of independent requests."""
+    share: Interval | None
+    """Share in time, with a 95 % interval, exact for the equivalent number of independent ones."""
     verdict: Verdict
     more: int | None = None
     """Further requests that would decide if the share in time stayed the same; None if decided, or out of reach."""
     reason: str | None = None
     """Why nothing can be counted."""
-    lower_ms: float | None = None
-    expected_ms: float | None = None
-    upper_ms: float | None = None
+    expected_ms: Interval | None = None
     """The plan's range of the quantile; None without a plan."""
-    measured_ms: float | None = None
-    measured_lo: float | None = None
-    measured_hi: float | None = None
+    measured_ms: Interval | None = None
     """The quantile and its 95 % interval; None with too few requests."""
-
-    @property
-    def share(self) -> float | None:
-        """Share of the requests in time."""
-        return self.in_time / self.requests if self.requests else None
 
     @property
     def outside(self) -> float | None:
         """How far the measured quantile lies from the plan's range: 0 within, 0.2 if 20 % above it, -0.2 below."""
-        if self.measured_ms is None or self.lower_ms is None or self.upper_ms is None:
+        if self.measured_ms is None or self.expected_ms is None:
             return None
-        if self.measured_ms > self.upper_ms > 0:
-            return self.measured_ms / self.upper_ms - 1
-        return min(self.measured_ms / self.lower_ms - 1, 0.0) if self.lower_ms > 0 else 0.0
+        measured, (lower, upper) = self.measured_ms.est, self.expected_ms.ends
+        if measured > upper > 0:
+            return measured / upper - 1
+        return min(measured / lower - 1, 0.0) if lower > 0 else 0.0
 
     @property
     def clearly_outside(self) -> bool:
         """The measured interval and the plan's range don't overlap."""
-        above = self.measured_lo is not None and self.upper_ms is not None and self.measured_lo > self.upper_ms
-        below = self.measured_hi is not None and self.lower_ms is not None and self.measured_hi < self.lower_ms
-        return above or below
+        if self.measured_ms is None or self.expected_ms is None:
+            return False
+        (lo, hi), (lower, upper) = (self.measured_ms.lo, self.measured_ms.hi), self.expected_ms.ends
+        return (lo is not None and lo > upper) or (hi is not None and hi < lower)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, with what follows from it."""
-        return {**asdict(self), "share": self.share, "outside": self.outside, "clearly_outside": self.clearly_outside}
+        row = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        for name, ends in _ENDS.items():
+            number = row[name]
+            row |= {name: number and number.est, ends[0]: number and number.lo, ends[1]: number and number.hi}
+        return row | {"outside": self.outside, "clearly_outside": self.clearly_outside}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "JudgedPromise":
         """From `to_json`, of another version perhaps."""
-        return cls(**{name: data.get(name) for name in cls.__dataclass_fields__})  # type: ignore[arg-type] # its fields
+        row: dict[str, Any] = {name: data.get(name) for name in cls.__dataclass_fields__}
+        numbers = {
+            name: None if row[name] is None else Interval(row[name], data.get(lo), data.get(hi))
+            for name, (lo, hi) in _ENDS.items()
+        }
+        return cls(**row | numbers)
 
 
 def judge(
@@ -90,7 +98,7 @@ def judge(
     objective: Objective,
     trials: Sequence[Stretches],
     *,
-    quantile: QuantileEstimate | None = None,
+    quantile: Interval | None = None,
     promised: PromisedTime | None = None,
     reason: str | None = None,
 ) -> JudgedPromise:
@@ -114,17 +122,12 @@ def judge(
         quantile=objective.quantile,
         requests=requests,
         in_time=sum(int(trial.hits.sum()) for trial in trials),
-        share_lo=found.share.lo if found else None,
-        share_hi=found.share.hi if found else None,
+        share=found.share if found else None,
         verdict=_VERDICTS[found.answer] if found else "can't tell",
         more=None if needs is None or reason is not None else max(1, needs - requests),
         reason=reason,
-        lower_ms=promised.lower_ms if promised else None,
-        expected_ms=promised.estimate_ms if promised else None,
-        upper_ms=promised.upper_ms if promised else None,
-        measured_ms=quantile.est if quantile else None,
-        measured_lo=quantile.lo if quantile else None,
-        measured_hi=quantile.hi if quantile else None,
+        expected_ms=promised.range_ms if promised else None,
+        measured_ms=quantile,
     )
 
 
@@ -251,15 +254,13 @@ def _stretches(kept: npt.NDArray[np.bool_], unfinished: int, also_kept: int, tri
     return Stretches(np.array([part.size for part in parts]) + free + lost, hits)
 
 
-def _in_ms(quantile: QuantileEstimate, waited_ms: float, seen: TenantObservation) -> QuantileEstimate | None:
-    if quantile.est is None:
+def _in_ms(quantile: Number, waited_ms: float, seen: TenantObservation) -> Interval | None:
+    if isinstance(quantile, Missing):
         return None
-    est, lo, hi = (
-        None if value is None else value / 1e6 + waited_ms for value in (quantile.est, quantile.lo, quantile.hi)
-    )
-    shown = QuantileEstimate(est, lo, hi, quantile.n)
-    error = seen.model_error
-    return shown if error is None else widened_quantile(shown, time_range(error, solo=seen.solo, tail=True))
+    shown: Number = quantile.scaled(1e-6, waited_ms)
+    if seen.model_error is not None:
+        shown = widened_quantile(shown, time_range(seen.model_error, solo=seen.solo, tail=True))
+    return None if isinstance(shown, Missing) else shown
 
 
 def promise_sentence(rows: Sequence[JudgedPromise]) -> str:

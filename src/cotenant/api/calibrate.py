@@ -233,10 +233,10 @@ def measured_solos(source: Path) -> "tuple[SoloTime, ...]":
 
 
 def _of_run(folder: Path) -> "tuple[SoloTime, ...]":
-    from cotenant.analyse.estimates.estimate import Estimate
     from cotenant.api.show import show
     from cotenant.prediction.calibration.solo import SoloTime
     from cotenant.study.files import study_from_text
+    from cotenant.tenancy.interval import Estimate
     from cotenant.tenancy.records import OWN
 
     result = show(folder)

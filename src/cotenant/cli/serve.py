@@ -103,14 +103,12 @@ def command(
 
 
 def _simulated(tenants: Path, device: str | None, *, as_json: bool) -> int:
-    from dataclasses import asdict
-
     from cotenant.api.serve import promise
     from cotenant.reporting.results.promised import check_elements
 
     checked = promise(tenants, device=device, say=console(talk=True).print)
     if as_json:
-        rows = [asdict(tenant) | {"verdict": tenant.verdict} for tenant in checked.tenants]
+        rows = [tenant.to_json() | {"verdict": tenant.verdict} for tenant in checked.tenants]
         show_json({"kept": checked.keeps_all, "device": checked.source, "basis": checked.basis, "tenants": rows})
     else:
         show_elements(check_elements(checked.tenants, checked.basis))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.tenancy.interval import Estimate
 from cotenant.tenancy.records import Verdict
 
 

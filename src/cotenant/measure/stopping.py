@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.study import windows
 from cotenant.study.model import Study
+from cotenant.tenancy.interval import Estimate
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ ends of the range of service times, so that they cover the error of the predicte
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cotenant.paths import AnyPath
 from cotenant.tenancy.device_names import DeviceName
+from cotenant.tenancy.interval import Interval
 from cotenant.tenancy.plan_document import PlanDevice, PlanDocument, read_plan
 
 if TYPE_CHECKING:
@@ -38,21 +39,29 @@ class Attained:
     objective_ms: float
     wanted: float
     """Share of the requests that must finish within the objective."""
-    attained: float
-    lo: float
-    hi: float
+    attained: Interval
     """Over the plan's range of times, and 95 % over the seeds for all looks at them together."""
     shed: float
-    tail_ms: float
-    """The objective's own quantile."""
+    tail_ms: Interval
+    """The objective's own quantile; its ends are those of the range of service times, None if not simulated."""
     requests: int
-    tail_range_ms: tuple[float, float] | None = None
-    """The same with the ends of the range of service times; None: not simulated."""
 
     @property
     def verdict(self) -> str:
         """`kept`, `missed`, or `can't tell` if the interval contains the required share."""
-        return _verdict(self.lo, self.hi, self.wanted)
+        lo, hi = self.attained.ends
+        return "kept" if lo >= self.wanted else "missed" if hi < self.wanted else UNDECIDED
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        share, tail = self.attained, self.tail_ms
+        return {name: getattr(self, name) for name in self.__dataclass_fields__} | {
+            "attained": share.est,
+            "lo": share.lo,
+            "hi": share.hi,
+            "tail_ms": tail.est,
+            "tail_range_ms": None if tail.lo is None else tail.ends,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +117,10 @@ def _on_real(plan: PlanDocument, device: PlanDevice, source: str) -> list[Attain
         seat = device.tenants[name]
         limit = seat.limit_of_a_request((seat.runs.tokens or 1) - 1)
         assert limit is not None, "only tenants with an objective are judged"
-        part, label = (attained_part, lo, hi), seat.objectives[0].label
+        part, label = Interval(attained_part, lo, hi), seat.objectives[0].label
         limits = (limit[0] * 1e3, limit[1])
-        found.append(Attained(device.name, name, seat.rate_rps, label, *limits, *part, 0.0, p99_ms, count))
+        found.append(Attained(device.name, name, seat.rate_rps, label, *limits, part, 0.0, Interval(p99_ms), count))
     return found
-
-
-def _verdict(lo: float, hi: float, wanted: float) -> str:
-    if lo >= wanted:
-        return "kept"
-    return "missed" if hi < wanted else UNDECIDED
 
 
 def interval_over_seeds(parts: list[float], requests: int, looks: int = 1) -> tuple[float, float]:

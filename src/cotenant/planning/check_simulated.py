@@ -21,6 +21,7 @@ from cotenant.planning.predictors.profiles import Simulation
 from cotenant.planning.solver.problem import Floats
 from cotenant.prediction.contention.layout import lay_out
 from cotenant.scheduling.simulation.lines import Replications
+from cotenant.tenancy.interval import Interval
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.plan_document import REPLAN, PlanDevice, PlanSeat, PromisedTime
@@ -80,13 +81,14 @@ def _judged(
         objective=objective.label,
         objective_ms=objective.limit_ms,
         wanted=objective.quantile,
-        attained=float(np.mean(kept[1])),
-        lo=interval_over_seeds(kept[2], requests)[0],
-        hi=interval_over_seeds(kept[0], requests)[1],
+        attained=Interval(
+            float(np.mean(kept[1])),
+            interval_over_seeds(kept[2], requests)[0],
+            interval_over_seeds(kept[0], requests)[1],
+        ),
         shed=sum(int(np.isinf(times).sum()) for times in usual) / max(requests, 1),
-        tail_ms=tails[1],
+        tail_ms=Interval(tails[1], tails[0], tails[2]),
         requests=requests,
-        tail_range_ms=(tails[0], tails[2]),
     )
 
 

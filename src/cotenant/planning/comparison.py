@@ -7,12 +7,12 @@ from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import Floats, positive_interval, ratio_interval
 from cotenant.planning.clock_choice import waiting_clocks
 from cotenant.planning.gpu_fleet import GpuFleet, Numbers
 from cotenant.planning.jobs import JobClass, Jobs, draw_jobs
 from cotenant.planning.policies import POLICIES, PlacementPolicy
+from cotenant.tenancy.interval import Estimate
 
 OURS = "slack"
 

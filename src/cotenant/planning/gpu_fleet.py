@@ -149,7 +149,7 @@ def fleet_of(
     ]
     return GpuFleet(
         gpus=tuple(profile.gpu for profile in known),
-        relative_time=np.array([profile.relative_time for profile in known]),
+        relative_time=np.array([profile.relative_time.est for profile in known]),
         clock_mhz=np.array([profile.clock_mhz or 0.0 for profile in known]),
         power_w=np.array([profile.power_w or 0.0 for profile in known]),
         node=np.array(node, dtype=np.int64),

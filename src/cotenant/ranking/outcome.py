@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.tenancy.interval import Estimate
 
 
 @dataclass(frozen=True, slots=True)

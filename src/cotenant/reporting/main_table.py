@@ -99,7 +99,7 @@ def stages_of(models: Sequence[ModelStages]) -> MainTable:
     rows = tuple(
         (
             stages.model,
-            f"{figure(stages.est) if stages.lo is None else with_interval(stages)} ms",
+            f"{figure(stages.time_ms.est) if stages.time_ms.lo is None else with_interval(stages.time_ms)} ms",
             ", ".join(
                 f"{stage} {percent(share)}" for stage, share in stages.shares[:MOST_STAGES] if share >= LEAST_STAGE
             ),

@@ -17,6 +17,7 @@ from cotenant.scheduling import Settings, TenantCosts
 from cotenant.serving.reloader import opened
 from cotenant.serving.tenants_file import Lane, ServedTenant, TenantsFile, lanes_of
 from cotenant.tenancy.device_names import DeviceName
+from cotenant.tenancy.interval import Interval
 from cotenant.tenancy.objective import Objective
 from cotenant.tenancy.plan_document import PlanDevice, PlanSeat, PromisedTime
 from cotenant.tenancy.sharing import ALONE
@@ -201,13 +202,14 @@ def _attained(device: str, name: str, rate_rps: float, objective: Objective, end
         objective=objective.label,
         objective_ms=objective.limit_ms,
         wanted=objective.quantile,
-        attained=float(np.mean(parts[0])) if parts[0] else 1.0,
-        lo=min(lo for lo, _ in intervals),
-        hi=max(hi for _, hi in intervals),
+        attained=Interval(
+            float(np.mean(parts[0])) if parts[0] else 1.0,
+            min(lo for lo, _ in intervals),
+            max(hi for _, hi in intervals),
+        ),
         shed=refused / max(requests, 1),
-        tail_ms=tails[0],
+        tail_ms=Interval(tails[0], min(tails), max(tails)) if len(tails) > 1 else Interval(tails[0]),
         requests=requests,
-        tail_range_ms=(min(tails), max(tails)) if len(tails) > 1 else None,
     )
 
 

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from cotenant.analyse.estimates.autocorrelation import Stretches
-from cotenant.analyse.estimates.quantiles import QuantileEstimate, needed_for
+from cotenant.analyse.estimates.quantiles import needed_for
 from cotenant.analyse.judged_promises import NOT_COUNTED, JudgedPromise, judge
 from cotenant.serving.measures import SLOT_S, Lately, bin_of, quantile_ms
 from cotenant.serving.service import Service
 from cotenant.serving.tickets import NOT_OURS, RequestOutcome
+from cotenant.tenancy.interval import Interval
 from cotenant.tenancy.objective import Objective
 
 MOST_BLOCKS = 120
@@ -133,9 +134,9 @@ def _measured_s(outcome: RequestOutcome, objective: Objective) -> float | None:
     return (outcome.done - outcome.first) / (outcome.tokens - 1) if outcome.tokens > 1 else 0.0
 
 
-def _quantile(counted: _Counted, objective: Objective) -> QuantileEstimate | None:
+def _quantile(counted: _Counted, objective: Objective) -> Interval | None:
     """Of the served requests, to 2 %; None with too few."""
     if counted.served < needed_for(objective.quantile):
         return None
     value = quantile_ms(counted.times, objective.quantile)
-    return QuantileEstimate(value if math.isfinite(value) else None, None, None, counted.served)
+    return Interval(value) if math.isfinite(value) else None

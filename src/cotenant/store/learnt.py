@@ -118,11 +118,11 @@ def watched_table(folder: "RunFolder") -> "tuple[ForeignTable, list[str]]":
     Raises:
         WatchError: Nothing was watched there.
     """
-    from cotenant.analyse.estimates.estimate import Estimate
     from cotenant.analyse.neighbours.watched_evidence import alone_factor, mean_factor
     from cotenant.prediction.interference.elsewhere import foreign_solo, observed_table
     from cotenant.store.reading import open_runs
     from cotenant.store.watched import watched_runs
+    from cotenant.tenancy.interval import Estimate
 
     with open_runs([folder.path]) as opened:
         [run] = watched_runs(opened)

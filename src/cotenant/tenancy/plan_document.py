@@ -11,6 +11,7 @@ from cotenant import opening
 from cotenant.errors import StudyError
 from cotenant.plain_yaml import NotYaml
 from cotenant.tenancy.document import Tree, read, write
+from cotenant.tenancy.interval import Interval
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.objective import Objective, Objectives, objective_for, read_objective
 from cotenant.tenancy.sharing import ALONE, MODES, Sharing
@@ -63,6 +64,11 @@ class PromisedTime(Frozen):
     lower_ms: NotNegative | None = None
     estimate_ms: NotNegative | None = None
     upper_ms: NotNegative | None = None
+
+    @property
+    def range_ms(self) -> Interval | None:
+        """The prediction; None in a plan without it."""
+        return None if self.estimate_ms is None else Interval(self.estimate_ms, self.lower_ms, self.upper_ms)
 
 
 class PlanSeat(Frozen):

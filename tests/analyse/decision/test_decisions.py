@@ -12,20 +12,13 @@ from rich.console import Console
 
 from cotenant.analyse.decision import decide
 from cotenant.analyse.decision.option import chance_below, objective_of
-from cotenant.analyse.decision.wording import (
-    decision_word,
-    headline,
-    in_words,
-    option_sentence,
-    slowdowns,
-    verdict,
-    what_would_tell,
-)
-from cotenant.analyse.estimates.quantiles import QuantileEstimate
+from cotenant.analyse.decision.wording import what_would_tell
+from cotenant.analyse.decision.wording import decision_word, headline, in_words, option_sentence, slowdowns, verdict
 from cotenant.analyse.tabular import plain
 from cotenant.reporting.elements.terminal import terminal
 from cotenant.reporting.results.decided import answer_elements
 from cotenant.study.files import load_study
+from cotenant.tenancy.interval import Estimate
 from cotenant.tenancy.records import ModelErrorRecord
 from cotenant.text import percent
 from tests.analyse.decision.truth import Truth
@@ -228,7 +221,7 @@ def simulated(p99_ms, lo=None, hi=None):
             quantile=0.99, answer="met", share=SimpleNamespace(est=1.0, n=400), needs_n=None, metric="latency"
         ),
         slo_ms=30.0,
-        latency_ms={"p99": QuantileEstimate(p99_ms, lo, hi, 400)},
+        latency_ms={"p99": Estimate(p99_ms, lo, hi, 400)},
         throughput_rps=SimpleNamespace(est=40.0),
         model_error=ModelErrorRecord("kind", True, "", time=(1.0, 1.0), slowdown=(0.5, 2.0), tail=(1 / 3, 3.0)),
     )  # fmt: skip

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.estimates.quantiles import Missing
 from cotenant.analyse.estimates.warmup import Step
 from cotenant.analyse.variability import decomposition, drift, variation
 from cotenant.analyse.variability.readings import FleetReadings
+from cotenant.tenancy.interval import Estimate, Missing
 
 DAY = 86_400.0
 

@@ -1,8 +1,8 @@
 """Advice on the batch: the smallest that is as good as the best, always with a reason."""
 
 from cotenant.analyse.batching import Impact, advise
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.measure.batching.impact import MOST_SIZES, sizes_up_to
+from cotenant.tenancy.interval import Estimate
 
 
 def impact(batch, items, ms, **stages):

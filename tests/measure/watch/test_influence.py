@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.estimates.quantiles import Missing
 from cotenant.analyse.neighbours.influence import TenantSeries, influences
 from cotenant.analyse.neighbours.totals import Totals
 from cotenant.analyse.neighbours.watching import TenantTotals, answer_sentences, sentence, watched_of
+from cotenant.tenancy.interval import Estimate, Missing
 from validation.scripted_neighbours import Script, play
 from validation.watching import judged, readings
 

@@ -71,7 +71,7 @@ def test_every_upper_end_of_the_plan_is_within_its_limit():
     for device in made.devices:
         assert device.busy <= 1
         assert device.used_bytes <= device.memory_bytes
-        assert all(kept.upper_ms <= kept.limit_ms for seat in device.tenants for kept in seat.kept)
+        assert all(kept.time_ms.hi <= kept.limit_ms for seat in device.tenants for kept in seat.kept)
 
 
 def test_the_cheaper_kind_is_used_where_it_suffices():

@@ -6,13 +6,13 @@ from functools import partial
 import numpy as np
 import pytest
 
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.prediction.interference.covariance import CPU
 from cotenant.prediction.interference.forecasting import Asked, forecast
 from cotenant.prediction.interference.gathered import MeasuredMix
 from cotenant.prediction.interference.predictor import stretched
 from cotenant.prediction.interference.profiles import CROWDED, CpuProfiles, roofline_shared
 from cotenant.tenancy.identity import TenantIdentity
+from cotenant.tenancy.interval import Estimate
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.objective import Objective
 

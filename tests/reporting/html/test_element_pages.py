@@ -6,6 +6,7 @@ import pytest
 
 from cotenant.reporting.elements import Bullet, DataTable, Remark, Section, Sentence, Sentences, TableCell
 from cotenant.reporting.elements.html import page
+from cotenant.tenancy.interval import Interval
 from tests.reporting.test_elements import EVERY, watched
 from tests.support.browser import NEEDS_CHROMIUM, complaints_of, launched
 
@@ -20,7 +21,7 @@ PLAN = [
             DataTable(("device", "compute"), (("big#0", TableCell("54 %", part=0.54)),)),
             DataTable(
                 ("tenant", "predicted ms"),
-                (("embed", TableCell("11 [4, 40]", bullet=Bullet(11, 4, 40, 60))),),
+                (("embed", TableCell("11 [4, 40]", bullet=Bullet(Interval(11, 4, 40), 60))),),
                 numbers=frozenset({"predicted ms"}),
             ),
         ),

@@ -16,10 +16,10 @@ from typing import Literal
 import numpy as np
 
 from cotenant.analyse.comparison.series import Blocks, BlockSeries
-from cotenant.analyse.estimates.distributions import t_cdf
+from cotenant.analyse.estimates.distributions import student_t, t_cdf
 from cotenant.analyse.estimates.effects import RatioEffect, equivalence, holm, independent_effect
-from cotenant.analyse.estimates.estimate import Estimate, student_t
 from cotenant.analyse.sharing.evidence import TenantEvidence
+from cotenant.tenancy.interval import Estimate
 
 Verdict = Literal["faster", "slower", "same", "ambiguous"]
 

@@ -21,12 +21,12 @@ from cotenant.analyse.comparison.series import (
     relative_to,
     series_by_row,
 )
-from cotenant.analyse.estimates.estimate import Estimate, student_t
+from cotenant.analyse.estimates.distributions import student_t
 from cotenant.analyse.estimates.intervals import Floats
-from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.estimates.warmup import Step, find_steps, noise_of, penalty
 from cotenant.analyse.sharing.evidence import TenantEvidence
 from cotenant.analyse.tabular import document
+from cotenant.tenancy.interval import Estimate, Missing, Number
 
 FEWEST_RUNS = 3
 LEAST_NOISE = 0.003

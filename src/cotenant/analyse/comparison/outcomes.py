@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from cotenant.analyse.comparison.changes import LEVEL, JudgedChange, Verdict, change, judge, widened
 from cotenant.analyse.comparison.series import Blocks, BlockSeries, pooled, relative_to
 from cotenant.analyse.estimates.effects import RatioEffect, equivalence
-from cotenant.analyse.estimates.quantiles import Missing, Number
+from cotenant.tenancy.interval import Missing, Number
 
 Because = Literal[
     "beyond the margin", "within the margin", "the clock", "all tenants alike", "requests not served",

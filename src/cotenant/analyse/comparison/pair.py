@@ -28,12 +28,12 @@ from cotenant.analyse.comparison.series import (
     common_part,
     series_by_row,
 )
-from cotenant.analyse.estimates.estimate import Estimate, student_t
+from cotenant.analyse.estimates.distributions import student_t
 from cotenant.analyse.estimates.intervals import mean_interval
-from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.sharing.accuracy import CROWDED
 from cotenant.analyse.sharing.evidence import TenantEvidence
 from cotenant.analyse.tabular import document
+from cotenant.tenancy.interval import Estimate, Missing, Number
 from cotenant.tenancy.records import TenantObservation
 from cotenant.text import percent
 

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Sequence
 from cotenant.analyse.comparison.outcomes import ComparisonOutcome
 from cotenant.analyse.comparison.pair import CommonChange, PairComparison, RowChange, TenantChange
 from cotenant.analyse.comparison.series import SeriesRow
-from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.estimates.quantiles import Number
+from cotenant.tenancy.interval import Estimate, Number
 from cotenant.text import amount, percent
 
 MOST_ROWS = 5

@@ -1,15 +1,17 @@
 """A way to share a mix: its effect on the work done, on each tenant and on every objective."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from cotenant.analyse.estimates.distributions import beta_cdf, normal_cdf
-from cotenant.analyse.estimates.quantiles import Number, QuantileEstimate
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.model_error import time_range
 from cotenant.analyse.sharing.slo import Metric
 from cotenant.analyse.sharing.summary import QUANTILES, MixSummary, TenantSummary
+from cotenant.tenancy.interval import Number
+from cotenant.text import together
 
 # --- whether a tenant meets its objective in a cell, and with how much headroom
 
@@ -26,7 +28,7 @@ class MeasuredObjective:
 
     quantile: float
     limit_ms: float
-    seen: QuantileEstimate | None
+    seen: Number | None
     """Latency at that quantile, in ms; None if not estimated."""
     share_in_time: float
     answer: Kept
@@ -69,13 +71,13 @@ def objective_of(tenant: TenantSummary) -> MeasuredObjective | None:
     )
 
 
-def _seen(tenant: TenantSummary, metric: Metric, name: str) -> QuantileEstimate | None:
+def _seen(tenant: TenantSummary, metric: Metric, name: str) -> Number | None:
     if metric == "latency":
         return tenant.latency_ms[name]
     return None if tenant.tokens is None else tenant.tokens.quantile(metric, name)
 
 
-def _within_error(tenant: TenantSummary, seen: QuantileEstimate, limit_ms: float) -> bool:
+def _within_error(tenant: TenantSummary, seen: Number, limit_ms: float) -> bool:
     """True if the simulation may be wrong by enough to reverse the answer."""
     if seen.est is None:
         return False
@@ -83,7 +85,7 @@ def _within_error(tenant: TenantSummary, seen: QuantileEstimate, limit_ms: float
     return lo <= limit_ms <= hi
 
 
-def _ends(tenant: TenantSummary, seen: QuantileEstimate, est: float) -> tuple[float, float]:
+def _ends(tenant: TenantSummary, seen: Number, est: float) -> tuple[float, float]:
     """Ends of an interval; one that too few requests leave unknown is at least as far as the error of the model."""
     low, high = 1.0, 1.0
     if tenant.model_error is not None:
@@ -94,7 +96,7 @@ def _ends(tenant: TenantSummary, seen: QuantileEstimate, est: float) -> tuple[fl
     )
 
 
-def _chance(tenant: TenantSummary, seen: QuantileEstimate | None, limit_ms: float) -> float:
+def _chance(tenant: TenantSummary, seen: Number | None, limit_ms: float) -> float:
     """From the distance of the limit in deviations of the latency's logarithm; without an interval, from late ones."""
     assert tenant.slo is not None
     bounded = seen is not None and (tenant.cell.simulated or None not in (seen.lo, seen.hi))
@@ -186,6 +188,11 @@ class TenantInOption:
     def overloaded_alone(self) -> bool:
         """The same without neighbours."""
         return behind(self.rate_rps, self.served_alone_rps, self.measured_alone_s)
+
+
+def mix_name(standings: Sequence[TenantInOption]) -> str:
+    """`bert + gpt`, `distilgpt2 x10`."""
+    return together(tenant.of for tenant in standings)
 
 
 @dataclass(frozen=True, slots=True)

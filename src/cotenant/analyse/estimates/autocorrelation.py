@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.analyse.estimates.estimate import student_t
+from cotenant.analyse.estimates.distributions import student_t
 from cotenant.analyse.estimates.robust import huber
 
 Floats = npt.NDArray[np.float64]

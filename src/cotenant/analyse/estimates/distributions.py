@@ -139,3 +139,8 @@ def binomial_cdf(n: int, q: float) -> tuple[int, npt.NDArray[np.float64]]:
     logs = np.concatenate(([0.0], np.cumsum(np.log((n - k) / (k + 1)) + math.log(q / (1 - q)))))
     mass = np.exp(logs - logs.max())
     return first, np.cumsum(mass) / mass.sum()
+
+
+def student_t(df: float, level: float = 0.95) -> float:
+    """Two-sided quantile of Student's t."""
+    return t_quantile(df, (1 + level) / 2)

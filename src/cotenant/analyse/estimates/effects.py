@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.analyse.estimates.distributions import t_cdf, t_quantile
-from cotenant.analyse.estimates.estimate import Estimate, student_t
+from cotenant.analyse.estimates.distributions import student_t, t_cdf, t_quantile
 from cotenant.analyse.estimates.intervals import Floats, Numbers
+from cotenant.tenancy.interval import Estimate
 
 
 @dataclass(frozen=True, slots=True)

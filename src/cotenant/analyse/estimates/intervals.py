@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cotenant.analyse.estimates.autocorrelation import Common, lag_correlation
-from cotenant.analyse.estimates.distributions import normal_cdf
-from cotenant.analyse.estimates.estimate import Estimate, student_t
+from cotenant.analyse.estimates.distributions import normal_cdf, student_t
 from cotenant.analyse.estimates.robust import huber
+from cotenant.tenancy.interval import Estimate
 
 Floats = npt.NDArray[np.float64]
 Numbers = Sequence[float] | Floats

@@ -2,49 +2,19 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from cotenant.analyse.estimates.autocorrelation import Stretches, design_effect, stretch_bounds
 from cotenant.analyse.estimates.distributions import binomial_cdf
-from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.tenancy.interval import Estimate, Missing, Number
 from cotenant.tenancy.records import Int64s
 
 LEVEL = 0.95
 ORDER_STATISTICS = "order statistics"
-
-
-@dataclass(frozen=True, slots=True)
-class QuantileEstimate:
-    """A quantile in the unit of its data. ``est`` is None if it can't be estimated; ``reason`` says why.
-
-    ``lo`` or ``hi`` alone is None where that end of the interval lies beyond the data.
-    """
-
-    est: float | None
-    lo: float | None
-    hi: float | None
-    n: int
-    """Number of requests, including unfinished ones."""
-    needs_n: int | None = None
-    """Requests needed for the quantile (or for a missing end of its interval); None if nothing is missing."""
-    deff: float = 1.0
-    """Requests that carry as much information as an independent request."""
-    reason: str | None = None
-    method: str = ORDER_STATISTICS
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data; ``needs_n`` and ``reason`` are present only if something is missing."""
-        row: dict[str, Any] = {"est": self.est, "lo": self.lo, "hi": self.hi, "n": self.n, "method": self.method}
-        if self.needs_n is not None:
-            row["needs_n"] = self.needs_n
-        if self.reason is not None:
-            row["reason"] = self.reason
-        return row
 
 
 @lru_cache(maxsize=64)
@@ -90,7 +60,7 @@ def interval_ranks(n: int, q: float, level: float = LEVEL) -> tuple[int, int]:
 
 def latency_quantiles(
     per_trial: Sequence[Int64s], qs: Sequence[float], unfinished: Sequence[int] = ()
-) -> Mapping[float, QuantileEstimate]:
+) -> Mapping[float, Number]:
     """Quantiles of the pooled requests of all trials, each with a 95 % interval.
 
     Each trial's values are in the order in which the requests were due; ``unfinished`` counts, per trial, those that
@@ -101,9 +71,10 @@ def latency_quantiles(
     lost = sum(unfinished)
     done = sum(values.size for values in per_trial)
     n = done + lost
-    estimates = {q: _refused(n, q) for q in qs if n < needed_for(q)}
+    estimates: dict[float, Number] = {q: Missing("too few requests", n, needed_for(q)) for q in qs if n < needed_for(q)}
     ranks = {q: max(1, math.ceil(q * n)) for q in qs if q not in estimates}
-    estimates |= {q: _infinite(n, lost) for q, rank in ranks.items() if rank > done}
+    infinite = Missing(f"infinite: {lost} of {n} requests never completed", n)
+    estimates |= dict.fromkeys((q for q, rank in ranks.items() if rank > done), infinite)
     ranks = {q: rank for q, rank in ranks.items() if rank <= done}
     if not ranks:
         return estimates
@@ -122,25 +93,16 @@ def latency_quantiles(
             short = f"requests are correlated: {n} are worth {max(1, round(n / effects[q]))} independent ones"
         elif hi > done:
             short = "the interval's upper end is infinite: some requests never completed"
-        estimates[q] = QuantileEstimate(
+        estimates[q] = Estimate(
             est=float(middles[q]),
             lo=None if lo is None else float(pooled[lo - 1]),
             hi=None if hi is None or hi > done else float(pooled[hi - 1]),
             n=n,
             needs_n=math.ceil(needed_for(q) * effects[q]) if lo is None or hi is None else None,
-            deff=effects[q],
             reason=short,
             method=f"{ORDER_STATISTICS}, design effect {effects[q]:.1f}{', one trial' if len(per_trial) == 1 else ''}",
         )
     return {q: estimates[q] for q in qs}
-
-
-def _refused(n: int, q: float) -> QuantileEstimate:
-    return QuantileEstimate(None, None, None, n, needs_n=needed_for(q), reason="too few requests")
-
-
-def _infinite(n: int, lost: int) -> QuantileEstimate:
-    return QuantileEstimate(None, None, None, n, reason=f"infinite: {lost} of {n} requests never completed")
 
 
 class _CutTrial(NamedTuple):
@@ -183,21 +145,3 @@ def _spread_ranks(n: int, q: float, deff: float) -> tuple[int | None, int | None
         return None, None
     lo, hi = interval_ranks(independent, q)
     return max(1, math.floor(lo / independent * n)), min(n, math.ceil(hi / independent * n))
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """An estimate that could not be made: the same shape, and the reason."""
-
-    reason: str
-    n: int = 0
-    est: None = None
-    lo: None = None
-    hi: None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {"est": None, "lo": None, "hi": None, "n": self.n, "reason": self.reason}
-
-
-Number = Estimate | Missing

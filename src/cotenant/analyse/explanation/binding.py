@@ -4,12 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import mean_interval
-from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.sharing.cells import by_block, usable
 from cotenant.analyse.sharing.evidence import Peaks, TenantEvidence
 from cotenant.tenancy.device_names import DeviceName
+from cotenant.tenancy.interval import Estimate, Missing, Number
 from cotenant.text import percent
 
 Bound = Literal[

@@ -7,9 +7,7 @@ from typing import Any, Literal
 
 from cotenant.analyse.decision import Answer, SharingOption
 from cotenant.analyse.decision.option import VISIBLE, Kept, TenantInOption
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import ratio_interval
-from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.explanation.binding import Binding
 from cotenant.analyse.explanation.split import CLOCK, CORES, DEVICE, HOST, MEMORY, QUEUE, Split
 from cotenant.analyse.sharing.cells import Cell
@@ -17,6 +15,7 @@ from cotenant.analyse.sharing.evidence import Peaks
 from cotenant.analyse.sharing.model_error import inverse, widened
 from cotenant.analyse.sharing.summary import MixSummary, Summary
 from cotenant.tenancy.device_names import DeviceName
+from cotenant.tenancy.interval import Estimate, Missing, Number
 from cotenant.tenancy.sharing import PERCENTAGES
 from cotenant.text import percent, ratio
 

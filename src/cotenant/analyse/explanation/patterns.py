@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import atanh, exp, log, sqrt, tanh
 from statistics import NormalDist
@@ -15,7 +15,8 @@ from cotenant.analyse.estimates.intervals import Floats
 from cotenant.analyse.explanation.binding import Binding
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import Summary
-from cotenant.text import percent
+from cotenant.tenancy.interval import Interval
+from cotenant.text import percent, times, with_interval
 
 # --- candidate causes of slowdown: properties of a tenant alone, and of its neighbours alone
 
@@ -117,9 +118,7 @@ class Link:
     """The correlation of a property with slowdown."""
 
     property: str
-    r: float
-    lo: float
-    hi: float
+    r: Interval
     p: float
     """After Holm's correction for the number of properties tried."""
 
@@ -176,10 +175,10 @@ def _links(columns: dict[str, Floats], y: Floats, mixes: int) -> tuple[Link, ...
     p_values = holm([2 * NormalDist().cdf(-abs(atanh(r)) / error) for r in found.values()])
     reach = NormalDist().inv_cdf(0.975) * error
     links = [
-        Link(name, r, tanh(atanh(r) - reach), tanh(atanh(r) + reach), float(p))
+        Link(name, Interval(r, tanh(atanh(r) - reach), tanh(atanh(r) + reach)), float(p))
         for (name, r), p in zip(found.items(), p_values, strict=True)
     ]
-    return tuple(sorted(links, key=lambda link: -abs(link.r)))
+    return tuple(sorted(links, key=lambda link: -abs(link.r.est)))
 
 
 def _left_out(x: Floats, y: Floats, mixes: "np.ndarray") -> float:
@@ -218,10 +217,8 @@ class Contrast:
     sharing: str
     one: Group
     other: Group
-    ratio: float
+    ratio: Interval
     """Slowdown of the first group over that of the second."""
-    lo: float
-    hi: float
     p: float
     """After Holm's correction for all contrasts of the run."""
 
@@ -255,11 +252,8 @@ def contrasts(sufferers: Sequence[Sufferer], kinds: Mapping[str, str]) -> list[C
     if not found:
         return []
     adjusted = holm([p for _, p in found])
-    corrected = [
-        Contrast(contrast.sharing, contrast.one, contrast.other, contrast.ratio, contrast.lo, contrast.hi, float(p))
-        for (contrast, _), p in zip(found, adjusted, strict=True)
-    ]
-    return sorted(corrected, key=lambda contrast: (contrast.p, -abs(log(contrast.ratio))))
+    corrected = [replace(contrast, p=float(p)) for (contrast, _), p in zip(found, adjusted, strict=True)]
+    return sorted(corrected, key=lambda contrast: (contrast.p, -abs(log(contrast.ratio.est))))
 
 
 def _by_kind(many: Sequence[Sufferer], kinds: Mapping[str, str]) -> str | None:
@@ -293,8 +287,8 @@ def _contrast(sharing: str, group: tuple[str, Floats], other: tuple[str, Floats]
         reach = t_quantile(float(freedom), 0.975) * error
         p = 2 * t_cdf(float(freedom), -abs(difference) / error)
     groups = Group(name, a.size, exp(float(a.mean()))), Group(other_name, b.size, exp(float(b.mean())))
-    ends = exp(difference - reach), exp(difference + reach)
-    return Contrast(sharing, *groups, exp(difference), *ends, p), p
+    ratio = Interval(exp(difference), exp(difference - reach), exp(difference + reach))
+    return Contrast(sharing, *groups, ratio, p), p
 
 
 # --- A pattern in a sentence or two
@@ -312,11 +306,11 @@ def pattern_sentences(pattern: Pattern) -> Iterator[str]:
         yield f"Under {pattern.sharing}, no tenant property clearly correlates with slowdown ({evidence})."
         return
     first = shown[0]
-    others = [link for link in pattern.links if link.p > LEVEL and abs(link.r) < abs(first.r) / 2]
-    apart = f", not on {others[-1].property} ({_r(others[-1])})" if others else ""
+    others = [link for link in pattern.links if link.p > LEVEL and abs(link.r.est) < abs(first.r.est) / 2]
+    apart = f", not on {others[-1].property} (r = {others[-1].r.est:.2f})" if others else ""
     yield (
         f"Under {pattern.sharing}, a tenant's slowdown depends on {first.property} ({_with_ends(first)}, "
-        f"{'more' if first.r > 0 else 'less'} slowdown the more of it){apart} ({evidence})."
+        f"{'more' if first.r.est > 0 else 'less'} slowdown the more of it){apart} ({evidence})."
     )
     if pattern.left_out_r2 >= USEFUL:
         named = " and ".join(pattern.model)
@@ -337,15 +331,12 @@ def contrast_sentences(found: Sequence[Contrast], sharings: Collection[str]) -> 
         mine = [contrast for contrast in found if contrast.sharing == sharing]
         shown = [contrast for contrast in mine if contrast.shown]
         for contrast in shown[:MOST_CONTRASTS]:
-            worse, better = (contrast.one, contrast.other) if contrast.ratio > 1 else (contrast.other, contrast.one)
-            ratio, lo, hi = (
-                (contrast.ratio, contrast.lo, contrast.hi)
-                if contrast.ratio > 1
-                else (1 / contrast.ratio, 1 / contrast.hi, 1 / contrast.lo)
-            )
+            worse, better, more = contrast.one, contrast.other, contrast.ratio
+            if more.est <= 1:
+                worse, better, more = better, worse, more.inverse()
             yield (
-                f"Under {sharing}, pairs of {worse.name} ({worse.mixes}) slow each other down {ratio:.2f}x [{lo:.2f}, "
-                f"{hi:.2f}] as much as pairs of {better.name} ({better.mixes}): {worse.slowdown:.2f}x against "
+                f"Under {sharing}, pairs of {worse.name} ({worse.mixes}) slow each other down {times(more)} "
+                f"as much as pairs of {better.name} ({better.mixes}): {worse.slowdown:.2f}x against "
                 f"{better.slowdown:.2f}x (p = {max(contrast.p, 0.001):.2g} after Holm's correction)."
             )
         if mine and not shown:
@@ -355,9 +346,5 @@ def contrast_sentences(found: Sequence[Contrast], sharings: Collection[str]) -> 
             yield f"Under {sharing}, no group differs from another beyond chance, after Holm's correction: {names}."
 
 
-def _r(link: Link) -> str:
-    return f"r = {link.r:.2f}"
-
-
 def _with_ends(link: Link) -> str:
-    return f"r = {link.r:.2f} [{link.lo:.2f}, {link.hi:.2f}]"
+    return f"r = {with_interval(link.r, '{:.2f}'.format)}"

@@ -4,13 +4,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from cotenant.analyse.decision.option import VISIBLE
-from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.estimates.quantiles import Number
 from cotenant.analyse.explanation.binding import Binding
 from cotenant.analyse.explanation.contention import Fight, MixStory, contribution
 from cotenant.analyse.explanation.explanation import Explanation
 from cotenant.analyse.explanation.patterns import Pattern, contrast_sentences, pattern_sentences
 from cotenant.analyse.explanation.split import MEANING, Split
+from cotenant.tenancy.interval import Estimate, Number
 from cotenant.text import percent
 
 WORDS = {

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from cotenant.analyse.estimates.intervals import ratio_interval
-from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.sharing.cells import Cell, usable
 from cotenant.analyse.sharing.evidence import TenantEvidence
 from cotenant.analyse.sharing.model_error import widened
 from cotenant.tenancy.device_names import DeviceName
+from cotenant.tenancy.interval import Missing, Number
 
 QUEUE, CORES, CLOCK, MEMORY, DEVICE, HOST, WORK = (
     "queueing", "fewer cores", "clock", "memory and cache", "device", "host", "more CPU time",

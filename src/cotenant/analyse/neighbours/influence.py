@@ -8,9 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from cotenant.analyse.estimates.estimate import Estimate, student_t
+from cotenant.analyse.estimates.distributions import student_t
 from cotenant.analyse.estimates.intervals import anytime_factor
-from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.neighbours.regression import (
     FEWEST,
     LEVELS,
@@ -24,6 +23,7 @@ from cotenant.analyse.neighbours.regression import (
     residuals,
 )
 from cotenant.analyse.neighbours.totals import Floats
+from cotenant.tenancy.interval import Estimate, Missing, Number
 
 Verdict = Literal["slows", "hardly", "can't tell"]
 

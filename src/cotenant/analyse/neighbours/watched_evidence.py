@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.neighbours.influence import (
     BLOCKS_S,
     ENOUGH_BLOCKS,
@@ -23,6 +21,7 @@ from cotenant.analyse.neighbours.totals import Floats
 from cotenant.analyse.neighbours.watching import BASIS, Watched, WatchedTenant, grant_sentence, sentence
 from cotenant.analyse.sharing.evidence import RequestWork, TenantEvidence
 from cotenant.analyse.tabular import document
+from cotenant.tenancy.interval import Estimate, Missing, Number
 from cotenant.tenancy.records import TenantObservation
 from cotenant.text import figure, listed, percent, times
 

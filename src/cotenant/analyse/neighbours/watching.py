@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.quantiles import needed_for
 from cotenant.analyse.neighbours.influence import SMALL, Influence, TenantSeries, influences
 from cotenant.analyse.neighbours.totals import Floats, Totals
 from cotenant.analyse.tabular import Row, Tabular
+from cotenant.tenancy.interval import Estimate
 from cotenant.text import amount, duration, figure, listed, size, times
 
 BASIS = "watched"

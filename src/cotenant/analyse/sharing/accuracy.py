@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import block_interval, mean_interval
 from cotenant.analyse.estimates.robust import huber
 from cotenant.analyse.estimates.warmup import classify
+from cotenant.tenancy.interval import Estimate, Interval
 from cotenant.tenancy.records import TenantObservation
 
 FEWEST_BLOCKS = 4
@@ -243,14 +243,17 @@ class Moments:
 class CarryOver:
     """Times of a tenant that was active in the previous window over those of a tenant that was not."""
 
-    ratio: float
-    lo: float
-    hi: float
+    ratio: Interval
     windows: int
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {"on_before_over_off_before": self.ratio, "lo": self.lo, "hi": self.hi, "windows": self.windows}
+        return {
+            "on_before_over_off_before": self.ratio.est,
+            "lo": self.ratio.lo,
+            "hi": self.ratio.hi,
+            "windows": self.windows,
+        }
 
 
 def carry_over(pairs: Iterable[tuple[Moments, Moments]]) -> CarryOver | None:
@@ -265,7 +268,8 @@ def carry_over(pairs: Iterable[tuple[Moments, Moments]]) -> CarryOver | None:
     weights = np.array([1 / error2 for _, error2, _ in found])
     mean = float(weights @ np.array([difference for difference, _, _ in found]) / weights.sum())
     half = 1.96 / math.sqrt(float(weights.sum()))
-    return CarryOver(math.exp(mean), math.exp(mean - half), math.exp(mean + half), sum(n for _, _, n in found))
+    ratio = Interval(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+    return CarryOver(ratio, sum(n for _, _, n in found))
 
 
 def settled_after(by_bin: Mapping[int, Moments], bin_s: float, tolerance: float = 0.02) -> float | None:

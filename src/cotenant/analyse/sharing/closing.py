@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from cotenant.analyse.estimates.estimate import Estimate, student_t
-from cotenant.analyse.estimates.quantiles import Number
+from cotenant.analyse.estimates.distributions import student_t
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
+from cotenant.tenancy.interval import Estimate, Number
 from cotenant.tenancy.records import STOPPED_BLOCK, WHOLE_BLOCK, TenantObservation
 from cotenant.text import duration, milliseconds, percent
 

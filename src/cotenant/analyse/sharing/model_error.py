@@ -5,11 +5,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.estimates.quantiles import Number, QuantileEstimate
+from cotenant.tenancy.interval import Ends, Estimate, Number
 from cotenant.tenancy.records import ModelErrorRecord
 
-Ends = tuple[float, float]
 WIDENED = "and the simulation's error"
 _INVERSE = ("harmonic_speedup",)
 """Metrics that fall as tenants slow down."""
@@ -44,20 +42,15 @@ def widened(number: Number, ends: Ends, *, least: float = 0.0, most: float = mat
 
 def widened_estimate(number: Estimate, ends: Ends, *, least: float = 0.0, most: float = math.inf) -> Estimate:
     """The same for a number that is known to exist."""
-    lo, hi = (number.est if end is None else end for end in (number.lo, number.hi))
-    low, high = lo * min(ends[0], 1.0), hi * max(ends[1], 1.0)
-    return replace(
-        number, lo=max(low, min(lo, least)), hi=min(high, max(hi, most)), method=f"{number.method} {WIDENED}"
-    )
+    return replace(number.widened(ends, least=least, most=most), method=f"{number.method} {WIDENED}")
 
 
-def widened_quantile(quantile: QuantileEstimate, ends: Ends) -> QuantileEstimate:
+def widened_quantile(quantile: Number, ends: Ends) -> Number:
     """The same for a quantile; an end beyond the data stays missing."""
-    if quantile.est is None:
+    if not isinstance(quantile, Estimate):
         return quantile
-    low = None if quantile.lo is None else quantile.lo * min(ends[0], 1.0)
-    high = None if quantile.hi is None else quantile.hi * max(ends[1], 1.0)
-    return replace(quantile, lo=low, hi=high, method=f"{quantile.method} {WIDENED}")
+    wide = widened_estimate(quantile, ends)
+    return replace(wide, lo=None if quantile.lo is None else wide.lo, hi=None if quantile.hi is None else wide.hi)
 
 
 def of_ratio(first: ModelErrorRecord, second: ModelErrorRecord) -> Ends:

@@ -10,8 +10,8 @@ import numpy as np
 
 from cotenant.analyse.estimates.autocorrelation import Stretches, design_effect
 from cotenant.analyse.estimates.distributions import beta_cdf, beta_quantile
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.sharing.cells import counts
+from cotenant.tenancy.interval import Estimate
 from cotenant.tenancy.records import TenantObservation
 
 Metric = Literal["latency", "ttft", "tpot"]

@@ -12,10 +12,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from cotenant.analyse.estimates.autocorrelation import Common, common_correlation
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import ratio_interval
 from cotenant.analyse.estimates.robust import adjusted
 from cotenant.analyse.sharing.cells import Cell, counts, usable
+from cotenant.tenancy.interval import Estimate
 from cotenant.tenancy.records import TenantObservation
 
 Clock = Callable[[TenantObservation], float | None]

@@ -10,9 +10,7 @@ from math import inf
 import numpy as np
 
 from cotenant.analyse.estimates.autocorrelation import Common, common_correlation
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import BOOTSTRAP_FROM, Floats, Numbers, positive_interval, ratio_interval
-from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.estimates.robust import huber
 from cotenant.analyse.sharing.accuracy import FEWEST_REQUESTS, Accuracy, accuracy_of, short_windows_agree, unsteady
 from cotenant.analyse.sharing.cells import Cell, counts
@@ -20,6 +18,7 @@ from cotenant.analyse.sharing.model_error import of_metric, of_work, widened
 from cotenant.analyse.sharing.slowdown import Solos, log_slowdowns, log_times, timed
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 from cotenant.analyse.sharing.tenant_summary import BY_DEFINITION, NO_SOLO, NO_TRIAL, Baselines, Times, tenant_summary
+from cotenant.tenancy.interval import Estimate, Missing, Number
 from cotenant.tenancy.records import JUDGED_ALONE_S, ModelErrorRecord, TenantObservation, Verdict
 
 Key = tuple[Cell, str]

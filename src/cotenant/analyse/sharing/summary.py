@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cotenant.analyse.estimates.quantiles import Number, QuantileEstimate
 from cotenant.analyse.sharing.accuracy import Accuracy, Agree
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.slo import Attainment
 from cotenant.analyse.tabular import document
+from cotenant.tenancy.interval import Number
 from cotenant.tenancy.records import ModelErrorRecord, Verdict
 
 # --- metrics of generation: time to first token, per output token and between tokens, tokens per second
@@ -18,11 +18,11 @@ from cotenant.tenancy.records import ModelErrorRecord, Verdict
 class TokenSummary:
     """A tenant of a cell that generates."""
 
-    ttft_ms: Mapping[str, QuantileEstimate]
+    ttft_ms: Mapping[str, Number]
     """From when a request was due to its first token; p50, p90, p95, p99."""
-    tpot_ms: Mapping[str, QuantileEstimate]
+    tpot_ms: Mapping[str, Number]
     """Mean time per output token of a request, after its first."""
-    itl_ms: Mapping[str, QuantileEstimate]
+    itl_ms: Mapping[str, Number]
     """Between consecutive tokens, over all of them; blocks are the independent units."""
     tokens_per_s: Number
 
@@ -35,7 +35,7 @@ class TokenSummary:
             "tokens_per_s": self.tokens_per_s,
         }
 
-    def quantile(self, metric: str, name: str) -> QuantileEstimate | None:
+    def quantile(self, metric: str, name: str) -> Number | None:
         """A quantile of the time to first token or per output token."""
         return {"ttft": self.ttft_ms, "tpot": self.tpot_ms}[metric].get(name)
 
@@ -57,7 +57,7 @@ class TenantSummary:
     trials_by_verdict: Mapping[str, int]
     failed_checks: Mapping[str, int]
     throughput_rps: Number
-    latency_ms: Mapping[str, QuantileEstimate]
+    latency_ms: Mapping[str, Number]
     """p50, p90, p95, p99 of the requests of all usable trials."""
     needs_seconds: Mapping[str, float]
     """For each quantile that needs more requests: how many more seconds, at the rate seen."""

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cotenant.analyse.estimates.autocorrelation import Common
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import mean_interval, positive_interval, ratio_interval
-from cotenant.analyse.estimates.quantiles import Missing, Number, QuantileEstimate, latency_quantiles
+from cotenant.analyse.estimates.quantiles import latency_quantiles
 from cotenant.analyse.sharing.cells import Cell, by_block, usable
 from cotenant.analyse.sharing.model_error import inverse, time_range, widened, widened_quantile
 from cotenant.analyse.sharing.slo import Attainment, Metric, attainment
 from cotenant.analyse.sharing.slowdown import Solos, canary_us, device_ns, log_slowdowns
 from cotenant.analyse.sharing.summary import QUANTILES, TenantSummary, TokenSummary
+from cotenant.tenancy.interval import Estimate, Missing, Number
 from cotenant.tenancy.records import Int64s, ModelErrorRecord, TenantObservation
 
 NS_PER_MS = 1e6
@@ -41,7 +41,7 @@ class Baselines(NamedTuple):
         return found
 
 
-Quantiles = Mapping[str, QuantileEstimate]
+Quantiles = Mapping[str, Number]
 
 
 class Times(NamedTuple):
@@ -71,12 +71,10 @@ class Times(NamedTuple):
 
 def _quantiles_ms(raw: Sequence[tuple[Int64s, int]]) -> Quantiles:
     found = latency_quantiles([values for values, _ in raw], list(QUANTILES.values()), [lost for _, lost in raw])
-    return {name: _in_ms(found[q]) for name, q in QUANTILES.items()}
-
-
-def _in_ms(quantile: QuantileEstimate) -> QuantileEstimate:
-    est, lo, hi = (None if end is None else end / NS_PER_MS for end in (quantile.est, quantile.lo, quantile.hi))
-    return replace(quantile, est=est, lo=lo, hi=hi)
+    return {
+        name: number.scaled(1 / NS_PER_MS) if isinstance(number := found[q], Estimate) else number
+        for name, q in QUANTILES.items()
+    }
 
 
 def tenant_summary(

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import SEED, Floats, Numbers
-from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.variability.readings import UNKNOWN, Codes, FleetReadings
+from cotenant.tenancy.interval import Estimate, Missing, Number
 
 FEWEST_GPUS = 5
 """Fewest GPUs: fewer have too few distinct resamples for a meaningful interval."""

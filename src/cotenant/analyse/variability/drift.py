@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import Floats, averaged
-from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.estimates.warmup import Step, find_steps, noise_of, penalty
 from cotenant.analyse.variability.readings import FleetReadings
+from cotenant.tenancy.interval import Estimate, Missing, Number
 from cotenant.text import amount
 
 DAY_S = 86_400.0

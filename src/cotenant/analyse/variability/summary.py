@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from cotenant.analyse.estimates.intervals import SEED, Floats
-from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.variability.decomposition import Decomposition, Ints, counted, decompose, draws_of, estimated
 from cotenant.analyse.variability.drift import Drift, drift, slow_since
 from cotenant.analyse.variability.readings import SENSORS, FleetReadings
 from cotenant.analyse.variability.slow import FEW_GPUS, SickSensor, SlowGpu, sick_sensors, slow_fence, slow_gpus
 from cotenant.analyse.variability.variation import GpuProfile, Variation, gpu_profiles, variation
+from cotenant.tenancy.interval import Missing, Number
 
 FEWEST_RUNS = 3
 MOST_VALUES = 20_000

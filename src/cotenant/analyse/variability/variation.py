@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.estimates.estimate import student_t
+from cotenant.analyse.estimates.distributions import student_t
 from cotenant.analyse.estimates.intervals import SEED, Floats
-from cotenant.analyse.estimates.quantiles import Number
 from cotenant.analyse.variability.decomposition import Ints, counted, draws_of, estimated
 from cotenant.analyse.variability.readings import FleetReadings
+from cotenant.tenancy.interval import Interval, Number
 
 WHISKER = 1.5
 MOST_POINTS = 50_000
@@ -169,13 +169,10 @@ class GpuProfile:
     runs: int
     time_ms: float
     """Median."""
-    relative_time: float
-    """Its median over the median of all runs: 1.05 takes 5 % longer. Placement sorts by this."""
+    relative_time: Interval
+    """Its median over the median of all runs: 1.05 takes 5 % longer (Student t over runs). Placement sorts by it."""
     worst_relative_time: float
     """Its slowest run over the same."""
-    lo: float | None
-    """Interval of the relative time, from its runs (Student t)."""
-    hi: float | None
     clock_mhz: float | None
     temperature_c: float | None
     power_w: float | None
@@ -193,6 +190,7 @@ def gpu_profiles(readings: FleetReadings) -> tuple[GpuProfile, ...]:
     for number, (gpu, times) in enumerate(zip(readings.gpus, readings.of_gpu(readings.time_ms), strict=True)):
         typical = float(readings.gpu_times[number])
         reach = student_t(times.size - 1) * float(times.std(ddof=1)) / times.size**0.5 if times.size > 1 else None
+        relative = Interval(typical, *(() if reach is None else (typical - reach, typical + reach))).scaled(1 / middle)
         watts = _known(power[number])
         found.append(
             GpuProfile(
@@ -201,10 +199,8 @@ def gpu_profiles(readings: FleetReadings) -> tuple[GpuProfile, ...]:
                 readings.place_of(number, "node"),
                 int(times.size),
                 typical,
-                typical / middle,
+                relative,
                 float(times.max()) / middle,
-                None if reach is None else (typical - reach) / middle,
-                None if reach is None else (typical + reach) / middle,
                 _known(clock[number]),
                 _known(heat[number]),
                 watts,

@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from cotenant.analyse.estimates.quantiles import Number
 from cotenant.analyse.variability.attribution import MEANINGS as ATTRIBUTION
 from cotenant.analyse.variability.attribution import Rule
 from cotenant.analyse.variability.decomposition import Decomposition
@@ -12,6 +11,7 @@ from cotenant.analyse.variability.drift import Change
 from cotenant.analyse.variability.sensor_quality import HeatFit, SensorComparison, Stuck
 from cotenant.analyse.variability.slow import MEANINGS, SickSensor, SlowGpu
 from cotenant.analyse.variability.summary import Variability
+from cotenant.tenancy.interval import Number
 from cotenant.text import amount, duration, percent, ratio
 
 CLEARLY = 0.3

@@ -368,11 +368,7 @@ def _tenant(judge: MixJudge, laid: Laid, index: int, seat: UnitSeat) -> SeatedTe
         share = held
     elif laid.mixes.sharing == SCHEDULED:
         share = tenant.share  # of the time
-    slowdown = (
-        float(predicted.slowdown.lower[0, index]),
-        float(predicted.slowdown.estimate[0, index]),
-        float(predicted.slowdown.upper[0, index]),
-    )
+    slowdown = predicted.slowdown.at(0, index)
     job = tenant.job
     return SeatedTenant(
         tenant=tenant.name,
@@ -389,18 +385,10 @@ def _tenant(judge: MixJudge, laid: Laid, index: int, seat: UnitSeat) -> SeatedTe
         isolated=tenant.isolation != "any",
         memory_bytes=int(predicted.memory_bytes[0, index]),
         slowdown=slowdown,
-        ends_s=None
-        if job is None
-        else (job.seconds * slowdown[0], job.seconds * slowdown[1], job.seconds * slowdown[2]),
+        ends_s=None if job is None else slowdown.scaled(job.seconds),
         due_s=None if job is None else job.seconds * job.stretch,
         kept=tuple(
-            KeptObjective(
-                objective.label,
-                objective.limit_ms,
-                float(predicted.latency_ms.lower[0, index, number]),
-                float(predicted.latency_ms.estimate[0, index, number]),
-                float(predicted.latency_ms.upper[0, index, number]),
-            )
+            KeptObjective(objective.label, objective.limit_ms, predicted.latency_ms.at(0, index, number))
             for number, objective in enumerate(tenant.objectives)
         ),
     )

@@ -11,6 +11,7 @@ import numpy as np
 
 from cotenant.planning.mixes.tenants import ServingTenant
 from cotenant.planning.solver.problem import NOBODY, Bools, Floats, Ints
+from cotenant.tenancy.interval import Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,15 @@ class Mixes:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """An estimate with its interval."""
+    """Estimates with their intervals."""
 
     lower: Floats
     estimate: Floats
     upper: Floats
+
+    def at(self, *index: int) -> Interval:
+        """The interval of a single seat or objective."""
+        return Interval(float(self.estimate[index]), float(self.lower[index]), float(self.upper[index]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from cotenant.errors import StudyError
 from cotenant.tenancy.device_names import DeviceName
+from cotenant.tenancy.interval import Interval
 from cotenant.tenancy.plan_document import VERSION, PlanDevice, PlanDocument, PlanSeat, PromisedTime
 from cotenant.tenancy.tenant_entry import TenantEntry
 from cotenant.tenancy.validation_errors import problems_of
@@ -23,14 +24,12 @@ class KeptObjective:
     objective: str
     """`p99`, `ttft p95`."""
     limit_ms: float
-    lower_ms: float
-    estimate_ms: float
-    upper_ms: float
+    time_ms: Interval
 
     @property
     def headroom(self) -> float:
         """Fraction of the limit left at the upper end; negative if missed."""
-        return 1 - self.upper_ms / self.limit_ms
+        return 1 - self.time_ms.ends[1] / self.limit_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,7 @@ class SeatedTenant:
     """Percentage of the device, or a MIG profile; None if unrestricted."""
     priority: int
     memory_bytes: int
-    slowdown: tuple[float, float, float]
-    """Lower, estimate, upper."""
+    slowdown: Interval
     kept: tuple[KeptObjective, ...]
     cv: float = 1.0
     """Burstiness of its arrivals."""
@@ -59,8 +57,8 @@ class SeatedTenant:
     """Requests that usually run together, if the server batches what waits; None if every batch fills up."""
     doubt: str = ""
     """What of its prediction was never validated; empty if all of it was."""
-    ends_s: tuple[float, float, float] | None = None
-    """When a job ends, counted from its start: lower, estimate, upper; None for what has a rate."""
+    ends_s: Interval | None = None
+    """When a job ends, counted from its start; None for what has a rate."""
     due_s: float | None = None
     """When it has to."""
     holds_to: float | None = None
@@ -268,13 +266,13 @@ def _seat(tenant: SeatedTenant, runs: Mapping[str, Any]) -> PlanSeat:
         priority=tenant.priority,
         isolated=tenant.isolated,
         memory_bytes=tenant.memory_bytes,
-        slowdown=_rounded(tenant.slowdown[1]),
+        slowdown=_rounded(tenant.slowdown.est),
         expected={
             kept.objective: PromisedTime(
                 limit_ms=_rounded(kept.limit_ms),
-                lower_ms=_rounded(kept.lower_ms),
-                estimate_ms=_rounded(kept.estimate_ms),
-                upper_ms=_rounded(kept.upper_ms),
+                lower_ms=_rounded(kept.time_ms.ends[0]),
+                estimate_ms=_rounded(kept.time_ms.est),
+                upper_ms=_rounded(kept.time_ms.ends[1]),
             )
             for kept in tenant.kept
         },

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from cotenant.errors import StudyError
 from cotenant.planning.mixes.kinds import DeviceKind
 from cotenant.planning.mixes.serving_plan import KeptObjective, PlannedDevice, SeatedTenant, ServingPlan
+from cotenant.tenancy.interval import Interval
 from cotenant.tenancy.plan_document import REPLAN, PlanDevice, PlanDocument, PlanSeat
 
 
@@ -77,16 +78,9 @@ def _seat(seat: PlanSeat, memory_bytes: int, replica: int, replicas: int) -> Sea
         share=seat.share,
         priority=seat.priority,
         memory_bytes=memory_bytes,
-        slowdown=(seat.slowdown, seat.slowdown, seat.slowdown),
+        slowdown=Interval(seat.slowdown, seat.slowdown, seat.slowdown),
         kept=tuple(
-            KeptObjective(
-                label,
-                expectation.limit_ms,
-                *(
-                    expectation.limit_ms if time is None else time
-                    for time in (expectation.lower_ms, expectation.estimate_ms, expectation.upper_ms)
-                ),
-            )
+            KeptObjective(label, expectation.limit_ms, expectation.range_ms or Interval(expectation.limit_ms))
             for label, expectation in seat.expected.items()
         ),
         cv=seat.cv,

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.errors import DataError
 from cotenant.prediction.contention.trace import Trace
 from cotenant.prediction.interference.gathered import Gathered, MeasuredMix, SoloTenant
 from cotenant.prediction.interference.setting import LARGEST
 from cotenant.prediction.trust import new_source_half
 from cotenant.tenancy.identity import TenantIdentity
+from cotenant.tenancy.interval import Estimate
 from cotenant.tenancy.sharing import MODES
 
 ELSEWHERE = "measured elsewhere"

@@ -7,42 +7,26 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from cotenant.analyse.sharing.model_error import Ends, time_range
+from cotenant.analyse.sharing.model_error import time_range
 from cotenant.tenancy.identity import TenantIdentity
+from cotenant.tenancy.interval import Interval
 from cotenant.tenancy.records import ModelErrorRecord
-from cotenant.text import amount, listed, percent, ratio
+from cotenant.text import amount, listed, percent, ratio, with_interval
 
 _LEAST_WEIGHT = 0.05
 """Parts with less weight aren't named."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ranged:
-    """An estimate with its 90 % interval; the ends are missing where no validation gives them."""
-
-    est: float
-    lo: float | None
-    hi: float | None
-
-    def scaled(self, factor: float) -> "Ranged":
-        """Multiplied by a factor."""
-        return Ranged(self.est * factor, *(None if end is None else end * factor for end in (self.lo, self.hi)))
-
-    def inverse(self, of: float) -> "Ranged":
-        """A number divided by this."""
-        return Ranged(of / self.est, *(None if end is None else of / end for end in (self.hi, self.lo)))
-
-
-@dataclass(frozen=True, slots=True)
 class Tail:
     """Latency under an open load, simulated with predicted service times. Not validated."""
 
-    p50_ms: Ranged
+    p50_ms: Interval
     """Infinite if the tenant can't keep up."""
-    p99_ms: Ranged
-    attainment: Ranged | None
+    p99_ms: Interval
+    attainment: Interval | None
     """Fraction of requests within the objective; None without an objective."""
-    times_ms: Mapping[str, Ranged] = field(default_factory=dict)
+    times_ms: Mapping[str, Interval] = field(default_factory=dict)
     """By objective, such as `ttft p95`: the time that it limits."""
 
 
@@ -51,23 +35,23 @@ class TenantForecast:
     """A tenant of a mix."""
 
     tenant: str
-    slowdown: Ranged
-    throughput_rps: Ranged
+    slowdown: Interval
+    throughput_rps: Interval
     """At one request in flight."""
-    latency_ms: Ranged
+    latency_ms: Interval
     """Mean service time of a request."""
     tail: Tail | None
     """None under a closed load."""
     basis: str
     """`measured, 5 blocks`, `3 pairs of this tenant`, `prior only`, `simulated`."""
-    energy_j: Ranged | None = None
+    energy_j: Interval | None = None
     """Per request, simulated; None where the device's power law is unknown. Not validated."""
-    in_simulation: Ranged | None = None
+    in_simulation: Interval | None = None
     """The slowdown as the simulation would give it, without its error against real GPUs: all that simulating more mixes
     can narrow. None where mixes were measured, or none was simulated."""
 
     @property
-    def narrowable(self) -> Ranged:
+    def narrowable(self) -> Interval:
         """The slowdown with the part of its interval that more mixes on this device can narrow."""
         return self.slowdown if self.in_simulation is None else self.in_simulation
 
@@ -81,7 +65,7 @@ class MixForecast:
     tenants: tuple[TenantForecast, ...]
     memory_bytes: int | None
     """Total over all tenants, from their solos; None if any is unknown."""
-    power_w: Ranged | None = None
+    power_w: Interval | None = None
     """Mean power of the device, simulated; None where its power law is unknown. Not validated."""
 
     @property
@@ -128,8 +112,7 @@ class Trust:
         """Whether ours or the typical slowdown is closer, and what estimates of pairs rest on."""
         if self.typical is None or self.typical_range is None or self.error is None or self.constant is None:
             return []
-        low, high = self.typical_range
-        typical = f"the typical slowdown, {ratio(self.typical)} [{ratio(low)}, {ratio(high)}],"
+        typical = f"the typical slowdown, {with_interval(Interval(self.typical, *self.typical_range), ratio)},"
         way = f"Under `{self.sharing}`,"
         mixes = amount(self.measured, "mix", "mixes")
         closer = (
@@ -207,16 +190,11 @@ def error_of(
     return max(of_others, key=lambda error: error.slowdown[1] / error.slowdown[0], default=None)
 
 
-def in_reality(slowdown: Ranged, error: ModelErrorRecord | None) -> Ranged:
+def in_reality(slowdown: Interval, error: ModelErrorRecord | None) -> Interval:
     """A slowdown within the simulation, widened to where a real GPU's may lie; neighbours speed up no tenant."""
-    return slowdown if error is None else _widened(slowdown, error.slowdown, least=1.0)
+    return slowdown if error is None else slowdown.widened(error.slowdown, least=1.0)
 
 
-def latency_in_reality(latency: Ranged, error: ModelErrorRecord | None) -> Ranged:
+def latency_in_reality(latency: Interval, error: ModelErrorRecord | None) -> Interval:
     """The same for a mean time beside others."""
-    return latency if error is None else _widened(latency, time_range(error, solo=False))
-
-
-def _widened(number: Ranged, ends: Ends, *, least: float = 0.0) -> Ranged:
-    lo, hi = (number.est if end is None else end for end in (number.lo, number.hi))
-    return Ranged(number.est, max(lo * min(ends[0], 1.0), min(lo, least)), hi * max(ends[1], 1.0))
+    return latency if error is None else latency.widened(time_range(error, solo=False))

@@ -14,7 +14,6 @@ from cotenant.prediction.interference.forecast import (
     MixForecast,
     NextMix,
     PredictedMixes,
-    Ranged,
     Tail,
     TenantForecast,
     Trust,
@@ -32,6 +31,7 @@ from cotenant.prediction.interference.stacking import PARTS
 from cotenant.prediction.kernels.columns import Floats
 from cotenant.scheduling.simulation.lines import NEVER, Replications, requests_at, tail_of
 from cotenant.tenancy.identity import TenantIdentity
+from cotenant.tenancy.interval import Interval
 from cotenant.tenancy.load import Load, arrivals_ns
 from cotenant.tenancy.objective import METRICS, Objective, Objectives
 from cotenant.tenancy.records import ModelErrorRecord
@@ -223,7 +223,7 @@ def _mix(
     asked: Asked,
     group: tuple[str, ...],
     sharing: str,
-    predicted: Sequence[tuple[Ranged, ModelErrorRecord | None, Tail | None, str]],
+    predicted: Sequence[tuple[Interval, ModelErrorRecord | None, Tail | None, str]],
 ) -> MixForecast:
     numbers = [asked.names.index(name) for name in group]
     solo = [float(asked.solo_s[number]) for number in numbers]
@@ -254,7 +254,7 @@ def _mix(
 
 def _drawn(
     asked: Asked, group: tuple[str, ...], slowdowns: Sequence[float]
-) -> tuple[Ranged | None, Sequence[Ranged | None]]:
+) -> tuple[Interval | None, Sequence[Interval | None]]:
     """Power of the mix, and energy per request of each tenant: at its rate, or at one request in flight."""
     if asked.power is None:
         return None, [None] * len(group)
@@ -265,23 +265,23 @@ def _drawn(
         load = _resolved(asked.loads.get(name), alone)
         rates.append(min(1 / (alone * slowdown), math.inf if load is None else load.rate_rps or math.inf))
     watts, joules = asked.power.drawn(numbers, rates)
-    return Ranged(watts, None, None), [Ranged(energy, None, None) for energy in joules]
+    return Interval(watts, None, None), [Interval(energy, None, None) for energy in joules]
 
 
 def _key(asked: Asked, name: str) -> TenantIdentity:
     return asked.keys[asked.names.index(name)]
 
 
-def _ranged(predicted: Slowdowns, mix: int, tenant: int) -> Ranged:
+def _ranged(predicted: Slowdowns, mix: int, tenant: int) -> Interval:
     ends = (float(predicted.low[mix, tenant]), float(predicted.high[mix, tenant]))
     lo, hi = (None if math.isnan(end) else end for end in ends)
-    return Ranged(float(predicted.estimate[mix, tenant]), lo, hi)
+    return Interval(float(predicted.estimate[mix, tenant]), lo, hi)
 
 
-def _as_wide(guess: Ranged, exact: float) -> Ranged:
+def _as_wide(guess: Interval, exact: float) -> Interval:
     """The event simulation's figure, as far from the truth as the closed form is where both were validated."""
     lo, hi = guess.lo, guess.hi
-    return Ranged(
+    return Interval(
         exact,
         None if lo is None else max(exact * lo / guess.est, min(exact, 1.0)),
         None if hi is None else exact * hi / guess.est,
@@ -314,7 +314,7 @@ def _basis(asked: Asked, predictor: Predictor, predicted: Slowdowns, mix: int, t
 
 
 def _tails(
-    asked: Asked, setting: Setting, group: tuple[str, ...], slowdowns: Sequence[Ranged], *, at_load: bool
+    asked: Asked, setting: Setting, group: tuple[str, ...], slowdowns: Sequence[Interval], *, at_load: bool
 ) -> list[Tail | None]:
     loads = [asked.loads.get(name) for name in group]
     if all(load is None for load in loads):
@@ -347,7 +347,7 @@ def _tails(
     ]
 
 
-def _factors(slowdowns: Sequence[Ranged], before: Sequence[float]) -> list[list[float]]:
+def _factors(slowdowns: Sequence[Interval], before: Sequence[float]) -> list[list[float]]:
     """By end and tenant: slowdowns over those of the prior."""
     ends = zip(*((_or(now.lo, now.est), now.est, _or(now.hi, now.est)) for now in slowdowns), strict=True)
     return [[end / prior for end, prior in zip(tenants, before, strict=True)] for tenants in ends]
@@ -362,14 +362,14 @@ def _tail(
 ) -> Tail:
     """From the queue at the estimate of the service time and at its ends: an error of it grows with the queue."""
 
-    def ranged(metric: str, level: float) -> Ranged:
+    def ranged(metric: str, level: float) -> Interval:
         (lo, *_), (_, est, _), (*_, hi) = (times[metric].quantile(level) for times in ends)
-        return Ranged(1e3 * est, *((None, None) if open_ended else (1e3 * lo, 1e3 * hi)))
+        return Interval(1e3 * est, *((None, None) if open_ended else (1e3 * lo, 1e3 * hi)))
 
     kept = []
     for objective in objectives:
         within = [times[objective.metric].within(objective.limit_ms / 1e3) for times in ends]
-        kept.append(Ranged(within[1], *((None, None) if open_ended else (min(within), max(within)))))
+        kept.append(Interval(within[1], *((None, None) if open_ended else (min(within), max(within)))))
     return Tail(
         ranged("latency", 0.5),
         ranged("latency", 0.99),

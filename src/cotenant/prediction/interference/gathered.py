@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import ratio_interval
 from cotenant.analyse.sharing.cells import usable
 from cotenant.analyse.sharing.evidence import TenantEvidence
 from cotenant.analyse.sharing.slowdown import Solos, log_slowdowns
 from cotenant.prediction.interference.setting import LARGEST
 from cotenant.tenancy.identity import TenantIdentity
+from cotenant.tenancy.interval import Estimate
 from cotenant.tenancy.records import ModelErrorRecord
 
 if TYPE_CHECKING:

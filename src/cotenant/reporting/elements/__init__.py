@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cotenant.reporting.figures.figure import Figure
+from cotenant.tenancy.interval import Interval
 
 SIMULATED = "SIMULATED"
 COMPUTED = "a model computed this; nothing was measured"
@@ -57,15 +58,13 @@ class Facts:
 class Bullet:
     """A prediction against its limit, in the limit's unit: a page draws it as a bullet chart."""
 
-    estimate: float
-    lower: float
-    upper: float
+    time: Interval
     limit: float
 
     @property
     def kept(self) -> bool:
         """Whether the upper end keeps the limit."""
-        return self.upper <= self.limit
+        return self.time.ends[1] <= self.limit
 
 
 @dataclass(frozen=True, slots=True)

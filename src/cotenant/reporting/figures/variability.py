@@ -177,7 +177,9 @@ def places_figure(work: "FleetSpread", name: str) -> Figure | Absent:
     title = "By cabinet and node"
     groups: dict[tuple[str, str], list[float]] = {}
     for profile in work.found.profiles:
-        groups.setdefault((profile.cabinet or "unknown", profile.node or "unknown"), []).append(profile.relative_time)
+        groups.setdefault((profile.cabinet or "unknown", profile.node or "unknown"), []).append(
+            profile.relative_time.est
+        )
     if len(groups) < 2:
         return Absent(name, title, "the GPUs' locations are unknown, or there is only one")
     rows: list[Row] = [

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from cotenant.analyse.estimates.quantiles import Number
 from cotenant.analyse.sharing.cells import Cell, sharing_said
 from cotenant.reporting.figures.figure import Absent, Figure, Row, Spec, Understanding
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import ALONE, Condition, Names, mode_of
 from cotenant.reporting.figures.style import QUIET, colour, faceted, interval_layers, interval_rows_height, tips, whole
 from cotenant.reporting.terminal.literal import literal
+from cotenant.tenancy.interval import Number
 
 LABEL_ROOM = 96
 """Width reserved beside a dot for the name of the way to share, in pixels."""

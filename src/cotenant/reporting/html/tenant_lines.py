@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from cotenant.analyse.decision import MeasuredObjective
 from cotenant.analyse.decision.option import Kept, objective_of
-from cotenant.analyse.estimates.quantiles import QuantileEstimate
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import TenantSummary
 from cotenant.reporting.figures.material import Material
+from cotenant.tenancy.interval import Number
 from cotenant.text import NOTHING, figure, milliseconds, percent, ratio, with_interval
 
 ANSWERS: Mapping[Kept, str] = {"kept": "kept", "missed": "missed", "open": "can't tell yet"}
@@ -27,7 +27,7 @@ def slowdown(tenant: TenantSummary, *, short: bool = False) -> str:
     return least + with_interval(tenant.slowdown, ratio)
 
 
-def quantile(estimate: QuantileEstimate) -> str:
+def quantile(estimate: Number) -> str:
     """A latency quantile in milliseconds, or the requests it lacks."""
     if estimate.est is not None:
         return with_interval(estimate, figure)

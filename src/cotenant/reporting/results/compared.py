@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from cotenant.analyse.comparison.history import History, history_sentences
 from cotenant.analyse.comparison.pair import PairComparison, RowChange
 from cotenant.analyse.comparison.sentences import comparison_sentences, row_name, row_reason
-from cotenant.analyse.estimates.quantiles import Number
 from cotenant.analyse.result import SideBySide
 from cotenant.reporting.elements import (
     DataTable,
@@ -21,6 +20,7 @@ from cotenant.reporting.elements import (
 )
 from cotenant.reporting.elements.markdown import escaped, markdown
 from cotenant.reporting.results.decided import side_by_side_elements
+from cotenant.tenancy.interval import Number
 from cotenant.text import amount, figure, with_interval, without_interval
 
 AnyComparison = PairComparison | History | SideBySide

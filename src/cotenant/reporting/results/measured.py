@@ -9,7 +9,6 @@ from typing import Any
 from cotenant.analyse.decision import Answer
 from cotenant.analyse.dvfs import Sweep
 from cotenant.analyse.dvfs import sentence as sweep_sentence
-from cotenant.analyse.estimates.quantiles import QuantileEstimate
 from cotenant.analyse.result import Result
 from cotenant.analyse.sharing.capacity import CapacityCurve, capacity_curves
 from cotenant.analyse.sharing.cells import Cell, load_said, settings_said
@@ -35,12 +34,13 @@ from cotenant.reporting.results.copies_grouped import copies_grouped
 from cotenant.reporting.results.decided import TRIALS, answer_elements, options_table, side_by_side_elements
 from cotenant.reporting.results.methods import methods_elements
 from cotenant.store.manifest import own_loads
-from cotenant.text import NOTHING, Interval, amount, figure, in_time, ratio, with_interval, without_interval
+from cotenant.tenancy.interval import Number
+from cotenant.text import NOTHING, Ranged, amount, figure, in_time, ratio, with_interval, without_interval
 
 VERDICTS = ("valid", "unstable", "invalid")
 MOST_NAMES = 3
 ALONE_HEADING = "alone on the entire device"
-Form = Callable[[Interval], str]
+Form = Callable[[Ranged], str]
 
 
 def answer_screen(result: Result) -> list[Element]:
@@ -284,10 +284,10 @@ def mixes_table(mixes: Sequence[MixSummary]) -> DataTable:
         ]
         return grouped(columns, rows, narrow)
 
-    def whole(number: Interval) -> str:
+    def whole(number: Ranged) -> str:
         return with_interval(number, ratio)
 
-    def short(number: Interval) -> str:
+    def short(number: Ranged) -> str:
         return without_interval(number, ratio)
 
     return table(whole, whole, table(whole, short, table(short, short)))
@@ -298,7 +298,7 @@ def _slowdown(tenant: TenantSummary) -> str:
     return at_least + with_interval(tenant.slowdown, ratio)
 
 
-def _quantile(quantile: QuantileEstimate, form: Form) -> Value:
+def _quantile(quantile: Number, form: Form) -> Value:
     if quantile.est is not None:
         return form(quantile)
     if quantile.needs_n is not None:

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.planning.assignment import JobPlan, Placed
 from cotenant.planning.comparison import OURS, PolicyComparison
 from cotenant.reporting.elements import SIMULATED, DataTable, Element, Sentence, Sentences, grouped
 from cotenant.reporting.results.varied import short_names
+from cotenant.tenancy.interval import Estimate
 from cotenant.text import duration, figure
 
 MOST_GPUS = 8

@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from cotenant.planning.mixes.moves import PlanMove
 from cotenant.planning.mixes.serving_plan import KeptObjective, PlannedDevice, SeatedTenant, ServingPlan
 from cotenant.reporting.elements import Bullet, DataTable, Element, Remark, Section, Sentence, Sentences, TableCell
 from cotenant.reporting.elements import html as page
-from cotenant.text import amount, figure, percent, size, together
+from cotenant.tenancy.interval import Interval
+from cotenant.text import amount, figure, percent, size, together, with_interval
 
 FEW = 3
 WORDS = frozenset({"tenant", "software", "share", "objective"})
@@ -170,21 +172,24 @@ def _seat(copies: Sequence[SeatedTenant]) -> list[tuple[str | TableCell, ...]]:
 
 
 def _figures(kept: Sequence[KeptObjective]) -> tuple[str, str | TableCell, str, str]:
-    worst = max(kept, key=lambda objective: objective.upper_ms)
-    bullet = Bullet(worst.estimate_ms, min(each.lower_ms for each in kept), worst.upper_ms, worst.limit_ms)
-    ends = f"{figure(bullet.estimate)} [{figure(bullet.lower)}, {figure(bullet.upper)}]"
-    return worst.objective, TableCell(ends, bullet=bullet), figure(worst.limit_ms), percent(worst.headroom)
+    worst = max(kept, key=lambda objective: objective.time_ms.ends[1])
+    bullet = Bullet(replace(worst.time_ms, lo=min(each.time_ms.ends[0] for each in kept)), worst.limit_ms)
+    return (
+        worst.objective,
+        TableCell(with_interval(bullet.time), bullet=bullet),
+        figure(worst.limit_ms),
+        percent(worst.headroom),
+    )
 
 
-def _ends(ends_s: tuple[float, float, float], due_s: float) -> tuple[str, str | TableCell, str, str]:
+def _ends(ends_s: Interval, due_s: float) -> tuple[str, str | TableCell, str, str]:
     """When a job ends, and has to, in the unit that suits the latter."""
     unit, seconds = next((pair for pair in (("h", 3600.0), ("min", 60.0)) if due_s >= pair[1]), ("s", 1.0))
-    lower, estimate, upper = (figure(end / seconds) for end in ends_s)
     return (
         "ends after",
-        f"{estimate} [{lower}, {upper}] {unit}",
+        f"{with_interval(ends_s.scaled(1 / seconds))} {unit}",
         f"{figure(due_s / seconds)} {unit}",
-        percent(1 - ends_s[2] / due_s),
+        percent(1 - ends_s.ends[1] / due_s),
     )
 
 

@@ -1,37 +1,17 @@
 """Promises of a plan: checked under simulated arrivals, before serving, and as they were kept."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from cotenant.analyse.judged_promises import JudgedPromise, promise_sentence
 from cotenant.reporting.elements import DataTable, Element, Sentence, Sentences
-from cotenant.text import NOTHING, amount, figure, in_time, percent
+from cotenant.text import NOTHING, amount, figure, in_time, percent, with_interval
+
+if TYPE_CHECKING:
+    from cotenant.planning.check import Attained
 
 
-class AttainedTenant(Protocol):
-    """A tenant's result in a check."""
-
-    @property
-    def tenant(self) -> str: ...  # noqa: D102
-    @property
-    def objective(self) -> str: ...  # noqa: D102
-    @property
-    def objective_ms(self) -> float: ...  # noqa: D102
-    @property
-    def attained(self) -> float: ...  # noqa: D102
-    @property
-    def lo(self) -> float: ...  # noqa: D102
-    @property
-    def hi(self) -> float: ...  # noqa: D102
-    @property
-    def tail_ms(self) -> float: ...  # noqa: D102
-    @property
-    def tail_range_ms(self) -> tuple[float, float] | None: ...  # noqa: D102
-    @property
-    def verdict(self) -> str: ...  # noqa: D102
-
-
-def check_elements(tenants: Sequence[AttainedTenant], basis: str) -> list[Element]:
+def check_elements(tenants: Sequence["Attained"], basis: str) -> list[Element]:
     """Whether the plan holds, then tenant by tenant."""
     verdicts = [tenant.verdict for tenant in tenants]
     kept = verdicts.count("kept")
@@ -44,8 +24,8 @@ def check_elements(tenants: Sequence[AttainedTenant], basis: str) -> list[Elemen
         (
             tenant.tenant,
             f"{tenant.objective} {figure(tenant.objective_ms)}",
-            f"{tenant.attained * 100:.1f} [{tenant.lo * 100:.1f}, {tenant.hi * 100:.1f}]",
-            _tail(tenant),
+            with_interval(tenant.attained.scaled(100), "{:.1f}".format),
+            figure(tenant.tail_ms.est) if tenant.tail_ms.lo is None else with_interval(tenant.tail_ms),
             tenant.verdict,
         )
         for tenant in tenants
@@ -53,26 +33,18 @@ def check_elements(tenants: Sequence[AttainedTenant], basis: str) -> list[Elemen
     return [Sentence(answer, "answer"), DataTable(columns, rows), Sentence(basis)]
 
 
-def _tail(tenant: AttainedTenant) -> str:
-    """The objective's quantile, with the ends of its range."""
-    if tenant.tail_range_ms is None:
-        return figure(tenant.tail_ms)
-    low, high = tenant.tail_range_ms
-    return f"{figure(tenant.tail_ms)} [{figure(low)}, {figure(high)}]"
-
-
 def judged_elements(rows: Sequence[JudgedPromise], *, simulated: bool = False) -> list[Element]:
     """How many objectives were kept, then each of them, and how far it was from the plan's range."""
     if not rows:
         return []
-    planned = any(row.upper_ms is not None for row in rows)
+    planned = any(row.expected_ms is not None for row in rows)
     table = DataTable(
         ("tenant", "limit ms", "in time", "verdict", *(("plan ms",) if planned else ()), "measured ms"),
         tuple(
             (
                 row.tenant,
                 f"{row.objective} {figure(row.limit_ms)}",
-                NOTHING if row.share is None else f"{in_time(row.share)} of {row.requests:,}",
+                NOTHING if row.share is None else f"{in_time(row.share.est)} of {row.requests:,}",
                 row.verdict,
                 *((_range(row),) if planned else ()),
                 _measured(row),
@@ -102,16 +74,14 @@ def undecided_lines(rows: Sequence[JudgedPromise]) -> list[str]:
 
 
 def _range(row: JudgedPromise) -> str:
-    if row.lower_ms is None or row.upper_ms is None:
-        return NOTHING
-    return f"{figure(row.lower_ms)}-{figure(row.upper_ms)}"
+    return NOTHING if row.expected_ms is None else "-".join(map(figure, row.expected_ms.ends))
 
 
 def _measured(row: JudgedPromise) -> str:
     """`40.0 (+29 %)`: above the plan's range; with `?` if the measured interval overlaps it."""
     if row.measured_ms is None:
         return "too few"
-    value = figure(row.measured_ms)
+    value = figure(row.measured_ms.est)
     if not row.outside:
         return value
     doubt = "" if row.clearly_outside else "?"

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.ranking.outcome import Ranked, SearchOutcome
 from cotenant.reporting.elements import (
     DataTable,
@@ -23,6 +22,7 @@ from cotenant.reporting.figures.style import interval_layers, interval_rows_heig
 from cotenant.reporting.terminal.literal import literal
 from cotenant.store.imports.result import sentence
 from cotenant.store.imports.search_json import ModelTimes, SearchJson
+from cotenant.tenancy.interval import Estimate
 from cotenant.text import NOTHING, amount, duration, figure, percent, size
 
 RANKING = Understanding(

@@ -108,7 +108,7 @@ def gpu_elements(story: "GpuStory") -> list[Element]:
             f"{work.place} of {work.of}",
             work.profile.runs,
             figure(work.profile.time_ms, 4),
-            f"{work.profile.relative_time:.3f}",
+            f"{work.profile.relative_time.est:.3f}",
             *_sensors(work.profile.clock_mhz, work.profile.temperature_c, work.profile.power_w),
             work.slow.cause if work.slow else "",
         )
@@ -227,7 +227,7 @@ def gpu_rows(work: Variability) -> list[tuple[str, ...]]:
             "/".join(part for part in (profile.cabinet, profile.node) if part),
             f"{profile.runs}",
             figure(profile.time_ms, 4),
-            f"{profile.relative_time:.3f}",
+            f"{profile.relative_time.est:.3f}",
             *_sensors(profile.clock_mhz, profile.temperature_c, profile.power_w),
             causes.get(profile.gpu, ""),
         )

@@ -9,7 +9,6 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.neighbours.watched_evidence import WatchedExplanation
 from cotenant.analyse.neighbours.watching import (
     CPU_S,
@@ -37,6 +36,7 @@ from cotenant.reporting.elements.markdown import markdown
 from cotenant.reporting.figures.figure import MOST_POINTS, Figure, Understanding
 from cotenant.reporting.figures.style import colour, interval_layers, interval_rows_height, tips, whole
 from cotenant.reporting.terminal.literal import literal
+from cotenant.tenancy.interval import Estimate
 from cotenant.text import NOTHING, amount, duration, figure, percent, times
 
 if TYPE_CHECKING:
