@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.analyse.decision import Answer, MixChoice, decide
-from cotenant.analyse.decision.wording import headline, in_words, mix_name
+from cotenant.analyse.decision.option import mix_name
+from cotenant.analyse.decision.wording import headline, in_words
 from cotenant.analyse.device_use import DeviceUse, TrialReadings, device_use
 from cotenant.analyse.dvfs import JobReading, Sweep, sweeps
 from cotenant.analyse.findings import Apart, MemberTimes, StageShare, opening

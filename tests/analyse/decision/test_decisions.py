@@ -12,7 +12,7 @@ from rich.console import Console
 
 from cotenant.analyse.decision import decide
 from cotenant.analyse.decision.option import chance_below, objective_of
-from cotenant.analyse.decision.wording import what_would_tell
+from cotenant.analyse.decision.remedies import what_would_tell
 from cotenant.analyse.decision.wording import decision_word, headline, in_words, option_sentence, slowdowns, verdict
 from cotenant.analyse.tabular import plain
 from cotenant.reporting.elements.terminal import terminal

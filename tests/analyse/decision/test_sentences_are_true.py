@@ -7,14 +7,9 @@ import numpy as np
 import pytest
 
 from cotenant.analyse.decision.answer import AS_GOOD_WITHIN, AS_MUCH_WITHIN
-from cotenant.analyse.decision.wording import (
-    headline,
-    missed_alone,
-    mix_name,
-    option_sentence,
-    verdict,
-    what_would_tell,
-)
+from cotenant.analyse.decision.option import mix_name
+from cotenant.analyse.decision.remedies import what_would_tell
+from cotenant.analyse.decision.wording import headline, missed_alone, option_sentence, verdict
 from cotenant.analyse.decision.wording import headline as headline_of
 from cotenant.analyse.decision.wording import verdict as verdict_of
 from cotenant.analyse.sharing.closing import CHECK_WORDS

@@ -1,35 +1,21 @@
-"""The answer in a sentence or two, and what would settle open questions."""
+"""The answer in a sentence or two."""
 
-import json
 import math
-import re
-import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cotenant.analyse.decision.answer import Answer, Because, MixChoice, Verdict, effort
-from cotenant.analyse.decision.option import MeasuredObjective, SharingOption, TenantInOption
+from cotenant.analyse.decision.option import MeasuredObjective, SharingOption, TenantInOption, mix_name
+from cotenant.analyse.decision.remedies import DEFAULT, MOST_NAMED, relief, what_would_tell
 from cotenant.analyse.sharing.closing import CHECK_WORDS
-from cotenant.analyse.sharing.slo import LATE, queries_needed
-from cotenant.text import amount, duration, figure, in_time, listed, milliseconds, percent, ratio, times, together
+from cotenant.text import amount, figure, in_time, listed, milliseconds, percent, ratio, times
 
 WORTH_SAYING = 1.02
 """Smallest slowdown worth mentioning."""
 MATRIX_FROM = 6
 """From this many mixes on, a run without objectives is a matrix: start with how many may share."""
-MOST_NAMED = 3
-"""More tenants than this are counted, not named."""
-DEFAULT = "eager"
 _EVEN = 0.5
-REMEDIES: Mapping[tuple[str, ...], str] = {
-    ("quiet_machine", "no_steal", "device_free"): "free the device of other work",
-    ("load_sustained", "on_schedule"): "lower the rates",
-    ("enough_requests", "requests_served"): "give each trial a longer window",
-    ("clock_stable", "steady", "start_temperature"): "let the device warm up, or fix its clock",
-    ("requests_succeed", "tenants_alive"): "find out why requests or tenants fail (--all says what they reported)",
-}
-"""What to do, by the checks it concerns."""
 
 
 def headline(answer: Answer) -> list[str]:
@@ -161,98 +147,6 @@ def option_sentence(option: SharingOption) -> str:
     return f"{option.cell.sharing} {_effect(option)}; {cost}."
 
 
-def what_would_tell(choice: MixChoice) -> str:
-    """The measurement that would settle an open choice, with its command and what it takes."""
-    match choice.because:
-        case "too few requests":
-            needed = [objective.more_s for objective in choice.best.objectives if objective.answer == "open"]
-            known = [seconds for seconds in needed if seconds is not None]
-            if not known and not choice.best.cell.simulated:
-                return "change the objective, which lies inside the interval"
-            by_error = choice.best.cell.simulated and len(known) < len(needed)  # more of the same won't tell
-            return _measured_really(choice) if by_error else _measured_longer(choice, max(known))
-        case "too few blocks" if choice.best.cell.simulated:
-            return _measured_really(choice)
-        case "too few blocks":
-            return f"run more blocks: {_command(choice, _MANY_BLOCKS)}"
-        case "no trial passed":
-            return _remedy(choice.best)
-    return "run again on a quiet machine; if it stays, cores sleep while a tenant is alone, and sharing pays"
-
-
-def ended(remedy: str) -> str:
-    """With a full stop, unless it ends with a command to copy."""
-    return remedy if "cotenant run " in remedy else f"{remedy}."
-
-
-def _measured_longer(choice: MixChoice, more_s: float) -> str:
-    """More requests of the same decide it."""
-    option = choice.best
-    verb = "simulate" if option.cell.simulated else "measure"
-    device = ["--device", option.cell.device] if option.cell.simulated else []
-    blocks = math.ceil(more_s / _window_s(option)) + option.mix.blocks
-    command = _command(choice, blocks, device)
-    return f"{verb} {mix_name(option.standings)} for {duration(more_s)} longer: {command}"
-
-
-def _measured_really(choice: MixChoice) -> str:
-    """Nothing that is simulated tells how far off the simulation is."""
-    option = choice.best
-    needed_s = [
-        queries_needed(tenant.shared.quantile, LATE) / tenant.served_rps
-        for tenant in option.standings
-        if tenant.shared is not None and tenant.served_rps
-    ]
-    blocks = max(_FEWEST_BLOCKS, math.ceil(max(needed_s, default=0.0) / _window_s(option)))
-    takes = duration(60 * math.ceil(_takes_s(option, blocks) / 60))
-    return f"measure it on the real device, about {takes}: {_command(choice, blocks, ['--device', 'cuda:0'])}"
-
-
-_FEWEST_BLOCKS, _MANY_BLOCKS = 3, 40
-_ROOM = 2
-"""A run has more time than its trials take: warm-up and settling aren't known beforehand."""
-
-
-def _window_s(option: SharingOption) -> float:
-    """Length of a trial."""
-    return max(max(tenant.measured_s for tenant in option.standings) / max(option.mix.blocks, 1), 1.0)
-
-
-def _takes_s(option: SharingOption, blocks: int) -> float:
-    """Time of the trials of an option and of its tenants alone."""
-    return blocks * (1 + len({tenant.of for tenant in option.standings})) * _window_s(option)
-
-
-def _command(choice: MixChoice, blocks: int, device: Sequence[str] = ()) -> str:
-    """`cotenant run FILE --set 'mixes=[{groups: {all: [a, b]}}]' --set 'sharing=[mps]' ...`."""
-    option = choice.best
-    members = [tenant.of for tenant in option.standings]
-    label = re.sub(r"[/\\#\s]+", "-", option.cell.mix)
-    mix = (
-        f"{{copies: {{{_plain(members[0])}: [{len(members)}]}}}}"
-        if len(set(members)) == 1
-        else f"{{groups: {{{_plain(label)}: [{', '.join(map(_plain, members))}]}}}}"
-    )
-    mode, _, shares = option.cell.sharing.partition("[")
-    budget_s = _ROOM * _takes_s(option, blocks)
-    settings = {
-        "mixes": f"[{mix}]",
-        "sharing": f"[{f'{{{mode}: [{shares}}}' if shares else mode}]",
-        "blocks": str(blocks),
-        "budget": f"{math.ceil(budget_s / 60)}min",
-    }
-    words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    return shlex.join(["cotenant", "run", choice.study, *device, *words])
-
-
-def _plain(name: str) -> str:
-    """A name in YAML."""
-    return name if re.fullmatch(r"[A-Za-z][\w.+-]*", name) and name.lower() not in _YAML_WORDS else json.dumps(name)
-
-
-_YAML_WORDS = {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
-
-
 def _cannot_alone(option: SharingOption) -> str:
     """Who misses its objective alone, run by what, and what would help."""
     missing = [tenant for tenant in option.standings if tenant.alone is not None and tenant.alone.answer == "missed"]
@@ -262,8 +156,8 @@ def _cannot_alone(option: SharingOption) -> str:
     if named and all(tenant.software is not None for tenant in by_name.values()):
         default = ", the default software" if named == [DEFAULT] else ""
         sentence += f" (run by {listed(named)}{default})"
-    relief = _relief([tenant for tenant in by_name.values() if tenant.overloaded_alone], alone=True)
-    return f"{sentence}; {relief}" if relief else sentence
+    lighter = relief([tenant for tenant in by_name.values() if tenant.overloaded_alone], alone=True)
+    return f"{sentence}; {lighter}" if lighter else sentence
 
 
 def _why_none_passed(option: SharingOption) -> str:
@@ -277,41 +171,6 @@ def _why_none_passed(option: SharingOption) -> str:
     reasons = [CHECK_WORDS[check] for check in option.mix.failed_checks if check in CHECK_WORDS]
     why = f" ({listed(list(dict.fromkeys(reasons))[:MOST_NAMED])})" if reasons else ""
     return f"no trial of {option.cell.sharing} passed every check{why}"
-
-
-def _remedy(option: SharingOption) -> str:
-    """What to change so that a trial can pass."""
-    if relief := _relief([tenant for tenant in option.standings if tenant.overloaded], alone=False):
-        return relief
-    failed = option.mix.failed_checks
-    remedies = [remedy for checks, remedy in REMEDIES.items() if any(check in failed for check in checks)]
-    return f"{listed(remedies)}, then run again" if remedies else "see what failed with --all, then run again"
-
-
-def _relief(overloaded: Sequence[TenantInOption], *, alone: bool) -> str:
-    """`lower chat to 3/s, or use software: vllm`."""
-    if not overloaded:
-        return ""
-    lower = [
-        f"{tenant.tenant} to {_sustained((tenant.served_alone_rps if alone else tenant.served_rps) or 0.0)}/s"
-        for tenant in overloaded[:MOST_NAMED]
-    ]
-    faster = any(tenant.generates and tenant.software == DEFAULT for tenant in overloaded)
-    return f"lower {listed(lower)}{', or use software: vllm' if faster else ''}"
-
-
-def _sustained(served_rps: float) -> str:
-    """A round rate a little below what is served."""
-    target = 0.95 * served_rps
-    if target <= 0:
-        return "0"
-    unit = 10.0 ** (math.floor(math.log10(target)) - (0 if target / 10 ** math.floor(math.log10(target)) >= 2 else 1))
-    return f"{math.floor(target / unit + 1e-9) * unit:.10g}"
-
-
-def mix_name(standings: Sequence[TenantInOption]) -> str:
-    """`bert + gpt`, `distilgpt2 x10`."""
-    return together(tenant.of for tenant in standings)
 
 
 def slowdowns(option: SharingOption) -> str:

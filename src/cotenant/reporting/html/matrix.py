@@ -5,17 +5,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from cotenant.analyse.decision import Answer, MixChoice, SharingOption
-from cotenant.analyse.decision.option import Kept
-from cotenant.analyse.decision.wording import (
-    decision_word,
-    ended,
-    mix_name,
-    objectives,
-    option_sentence,
-    slowdowns,
-    verdict,
-    what_would_tell,
-)
+from cotenant.analyse.decision.option import Kept, mix_name
+from cotenant.analyse.decision.remedies import ended, what_would_tell
+from cotenant.analyse.decision.wording import decision_word, objectives, option_sentence, slowdowns, verdict
 from cotenant.analyse.sharing.cells import Cell, shares_said
 from cotenant.analyse.sharing.summary import TenantSummary
 from cotenant.reporting.figures.material import Material

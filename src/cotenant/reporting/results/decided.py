@@ -5,15 +5,9 @@ from collections.abc import Sequence
 from textwrap import wrap
 
 from cotenant.analyse.decision import Answer, MixChoice, SharingOption
-from cotenant.analyse.decision.wording import (
-    decision_word,
-    ended,
-    headline,
-    mix_name,
-    objectives,
-    slowdowns,
-    what_would_tell,
-)
+from cotenant.analyse.decision.option import mix_name
+from cotenant.analyse.decision.remedies import ended, what_would_tell
+from cotenant.analyse.decision.wording import decision_word, headline, objectives, slowdowns
 from cotenant.analyse.result import SideBySide
 from cotenant.analyse.sharing.cells import settings_said, sharing_said
 from cotenant.planning.mixes.kinds import Price, price_of
