@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cotenant.analyse.device_use import DeviceUse as DeviceUse
     from cotenant.analyse.dvfs import Sweep as Sweep
     from cotenant.analyse.explanation.explanation import Explanation as Explanation
+    from cotenant.analyse.judged_promises import PlanAndReality as PlanAndReality
     from cotenant.analyse.kernel_overlap import KernelProfile as KernelProfile
     from cotenant.analyse.neighbours.influence import Influence as Influence
     from cotenant.analyse.neighbours.watched_evidence import WatchedExplanation as WatchedExplanation
@@ -30,11 +31,9 @@ if TYPE_CHECKING:
     from cotenant.analyse.variability.drift import Drift as Drift
     from cotenant.analyse.variability.summary import Variability as Variability
     from cotenant.api.active import ActiveResult as ActiveResult
-    from cotenant.api.compare import PlanAndReality as PlanAndReality
     from cotenant.api.fleet import Kind as Kind
     from cotenant.api.plan import WrittenExport as WrittenExport
     from cotenant.api.predict import NextFor as NextFor
-    from cotenant.api.profile import Profile as Profile
     from cotenant.api.progress_output import Say as Say
     from cotenant.api.report import Written as Written
     from cotenant.devices import DeviceInfo as DeviceInfo
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from cotenant.measure.events import RunStarted as RunStarted
     from cotenant.measure.events import TrialDone as TrialDone
     from cotenant.measure.events import TrialStarted as TrialStarted
+    from cotenant.measure.profile.kernels import Profile as Profile
     from cotenant.measure.selftest import SelfTest as SelfTest
     from cotenant.measure.watch.watch_session import WatchSession as WatchSession
     from cotenant.paths import AnyPath as AnyPath

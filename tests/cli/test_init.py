@@ -3,9 +3,10 @@
 import pytest
 import yaml
 
-from cotenant.api.init import ModelWords, init, read_words
+from cotenant.api.init import init
 from cotenant.cli.main import main
 from cotenant.errors import BadInput, CotenantError, WorkloadError
+from cotenant.study.first_file import ModelWords, read_words
 
 
 @pytest.mark.parametrize(

@@ -274,3 +274,24 @@ def _named(rows: Sequence[JudgedPromise]) -> Iterator[str]:
         names = list(dict.fromkeys(row.tenant for row in rows if row.verdict == verdict))
         if names:
             yield f"; {verdict}: {', '.join(names)}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAndReality:
+    """A plan and a run of it."""
+
+    plan: str
+    runs: tuple[str, ...]
+    rows: tuple[JudgedPromise, ...]
+    simulated: bool
+    """The run is from a simulated device."""
+
+    @property
+    def missed(self) -> bool:
+        """An objective promised by the plan was missed."""
+        return any(row.verdict == "missed" for row in self.rows)
+
+    @property
+    def kept(self) -> bool:
+        """Every objective that the run covers was kept."""
+        return all(row.verdict == "kept" for row in self.rows)

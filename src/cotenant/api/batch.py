@@ -1,18 +1,15 @@
 """`batch`: the largest batch that fits, and the size that pays."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cotenant.api.progress_output import Say, saying, with_progress
-from cotenant.errors import WorkloadError
 from cotenant.measure.events import Listener, silent
 from cotenant.paths import AnyPath
-from cotenant.workloads.protocol import WorkloadSpec
 
 if TYPE_CHECKING:
-    from cotenant.devices.protocol import Device
     from cotenant.measure.batching.impact import BatchAnswer
 
 
@@ -59,15 +56,18 @@ def batch(
     """
     from cotenant.analyse.batching import advise
     from cotenant.devices import find_device
-    from cotenant.measure.batching.impact import measure_impact, sizes_up_to
+    from cotenant.measure.batching.impact import largest_batch, measure_impact, sizes_up_to
+    from cotenant.workloads.spec_options import read_spec
 
     out, progress = Path(out), saying(say, quiet=quiet)
     place = find_device(device)
     params = {} if image is None else {"image": image}
-    specs = [_spec({"name": name, "dtype": dtype, "seq": seq, "train": train, "params": params}) for name in workloads]
+    specs = [
+        read_spec({"name": name, "dtype": dtype, "seq": seq, "train": train, "params": params}) for name in workloads
+    ]
     answers = []
     for spec in specs:
-        answer = _largest(spec, place, memory_bytes, verify=verify, progress=progress)
+        answer = largest_batch(spec, place, memory_bytes, verify=verify, progress=progress)
         if impact and answer.largest:
             sizes = sizes_up_to(max(answer.safe, 1))
             found, folder = measure_impact(spec, sizes, place, window_s=window_s, out=out, listener=listener or silent)
@@ -75,44 +75,3 @@ def batch(
             answer = replace(answer, impacts=found, advice=advice, run=folder)
         answers.append(answer)
     return tuple(answers)
-
-
-def _spec(stated: dict[str, Any]) -> WorkloadSpec:
-    """Validate the options; the first error is raised."""
-    from pydantic import ValidationError
-
-    try:
-        return WorkloadSpec.model_validate(stated)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise WorkloadError(
-            f"{key} can't be {stated.get(key)!r}: {first['msg'][:1].lower()}{first['msg'][1:]}",
-            hint="`cotenant workloads` lists the names; `cotenant batch --help` the options",
-        ) from None
-
-
-def _largest(
-    spec: WorkloadSpec, device: "Device", memory_bytes: int | None, *, verify: bool, progress: Callable[[str], None]
-) -> "BatchAnswer":
-    from cotenant import workloads
-    from cotenant.measure.batching.impact import BatchAnswer
-    from cotenant.measure.batching.verification import attempt_on
-    from cotenant.measure.batching.verification import verify as search
-    from cotenant.prediction.batch_limit import growth_of, predict
-
-    workload = workloads.find(spec.name)
-    workload.check(spec)
-    spec = device.spec(spec)
-    progress(f"{spec.name}: a dry run at two sizes")
-    predicted = predict(growth_of(spec, workload.properties), device.room(memory_bytes))
-    answer = BatchAnswer(spec.name, spec.dtype or "", device.name, device.simulated, predicted)
-    if not verify or device.simulated:
-        return answer
-    attempt = attempt_on(device, spec, memory_bytes or device.free_memory_bytes())
-
-    def announced(size: int) -> Any:
-        progress(f"{spec.name}: trying a batch of {size:,} in a fresh process (predicted: {predicted.batch:,})")
-        return attempt(size)
-
-    return replace(answer, verified=search(max(predicted.batch, 1), announced))

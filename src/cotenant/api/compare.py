@@ -1,7 +1,6 @@
 """`compare`: is it faster, slower or the same as before?"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +13,10 @@ if TYPE_CHECKING:
 
     from cotenant.analyse.comparison.history import History
     from cotenant.analyse.comparison.pair import PairComparison
-    from cotenant.analyse.judged_promises import JudgedPromise
+    from cotenant.analyse.judged_promises import PlanAndReality
     from cotenant.analyse.result import SideBySide
     from cotenant.analyse.sharing.evidence import TenantEvidence
     from cotenant.api.handles import Comparison
-    from cotenant.errors import CotenantError
-    from cotenant.store.folder import RunFolder
     from cotenant.store.reading import OpenRuns
 
 
@@ -48,11 +45,10 @@ def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison"
 
 def compared_runs(runs: Sequence[str | Path], *, margin: float = 0.03) -> "PairComparison | History | SideBySide":
     """What `compare` says of runs, as the value that fits them."""
-    from cotenant.analyse.comparison.environment import differences, forbids
-    from cotenant.analyse.comparison.history import FEWEST_RUNS, compare_history
+    from cotenant.analyse.comparison.environment import changes_over_time, differences, forbids
+    from cotenant.analyse.comparison.history import FEWEST_RUNS, compare_history, mostly_valid
     from cotenant.analyse.comparison.pair import compare_pair
     from cotenant.analyse.result import result_of
-    from cotenant.errors import RunFolderError
     from cotenant.store import baselines
     from cotenant.store.evidence import evidence
     from cotenant.store.reading import open_runs
@@ -85,12 +81,16 @@ def compared_runs(runs: Sequence[str | Path], *, margin: float = 0.03) -> "PairC
         everything, said = _watched_evidence(opened) if watched else (evidence(opened), [])
     found: PairComparison | History
     if len(folders) > 2:
-        everything, left_out = _mostly_valid(everything)
+        everything, left_out = mostly_valid(everything)
         if len(folders) - len(left_out) < FEWEST_RUNS:
             raise RunFolderError(
                 f"A history needs three runs. {' '.join(left_out)}", hint="Measure on a quiet machine."
             )
-        found = compare_history(everything, margin=margin, notes=[*left_out, *said, *_notes(folders)])
+        found = compare_history(
+            everything,
+            margin=margin,
+            notes=[*left_out, *said, *changes_over_time([(folder.run, folder.manifest) for folder in folders])],
+        )
     else:
         before, now = folders
         found = compare_pair(
@@ -99,7 +99,11 @@ def compared_runs(runs: Sequence[str | Path], *, margin: float = 0.03) -> "PairC
             notes=[*said, *differences(before.manifest, now.manifest)],
         )
     if not found.rows:
-        raise _nothing_in_common(folders)
+        raise RunFolderError(
+            f"{' and '.join(map(str, paths))} have no cell in common: no tenant with the same mix, sharing, load and "
+            "settings.",
+            hint="Compare runs of one study.",
+        )
     return found
 
 
@@ -134,71 +138,10 @@ def save_baseline(run: str | Path, name: str) -> Path:
     return baselines.save(baselines.resolve(str(run)), name)
 
 
-def _mostly_valid(everything: "list[TenantEvidence]") -> "tuple[list[TenantEvidence], list[str]]":
-    """Evidence of the runs whose trials are mostly valid, and a sentence for each run that was left out."""
-    from cotenant.analyse.comparison.pair import quality
-
-    by_run: dict[str, list[TenantEvidence]] = {}
-    for item in everything:
-        by_run.setdefault(item.seen.run, []).append(item)
-    kept, said = [], []
-    for run, items in by_run.items():
-        found = quality(items)
-        if found.mostly_valid:
-            kept += items
-        else:
-            checks = ", ".join(found.failed_checks)
-            said.append(f"Run {run} was left out: {found.doubtful} of {found.trials} trials are not valid ({checks}).")
-    return kept, said
-
-
-def _notes(folders: "Sequence[RunFolder]") -> list[str]:
-    """What changed from each run to the next, in order of time."""
-    from cotenant.analyse.comparison.environment import differences
-
-    ordered = sorted(folders, key=lambda folder: folder.run)
-    return [
-        f"Before run {later.run}: {sentence}"
-        for earlier, later in pairwise(ordered)
-        for sentence in differences(earlier.manifest, later.manifest)
-    ]
-
-
-def _nothing_in_common(folders: "Sequence[RunFolder]") -> "CotenantError":
-    from cotenant.errors import RunFolderError
-
-    return RunFolderError(
-        f"{' and '.join(str(folder.path) for folder in folders)} have no cell in common: no tenant with the same mix, "
-        "sharing, load and settings.",
-        hint="Compare runs of one study.",
-    )
-
-
 # --- `compare plan.yaml RUN`: the plan against what was measured or served
 
 
-@dataclass(frozen=True, slots=True)
-class PlanAndReality:
-    """A plan and a run of it."""
-
-    plan: str
-    runs: tuple[str, ...]
-    rows: "tuple[JudgedPromise, ...]"
-    simulated: bool
-    """The run is from a simulated device."""
-
-    @property
-    def missed(self) -> bool:
-        """An objective promised by the plan was missed."""
-        return any(row.verdict == "missed" for row in self.rows)
-
-    @property
-    def kept(self) -> bool:
-        """Every objective that the run covers was kept."""
-        return all(row.verdict == "kept" for row in self.rows)
-
-
-def compare_plan(plan: AnyPath, runs: Sequence[str | Path]) -> PlanAndReality:
+def compare_plan(plan: AnyPath, runs: Sequence[str | Path]) -> "PlanAndReality":
     """Compare a plan with runs of it: `cotenant run plan.yaml`, served traffic, or servers that were watched.
 
     Args:
@@ -208,7 +151,7 @@ def compare_plan(plan: AnyPath, runs: Sequence[str | Path]) -> PlanAndReality:
     Raises:
         CotenantError: The plan or a run can't be read, or they have no tenant in common.
     """
-    from cotenant.analyse.judged_promises import judge_plan, judge_watched
+    from cotenant.analyse.judged_promises import PlanAndReality, judge_plan, judge_watched
     from cotenant.store import baselines
     from cotenant.store.observe import observations
     from cotenant.store.reading import open_runs

@@ -139,10 +139,10 @@ def anomalies(work: str | None = None, *, db: AnyPath | None = None) -> "Anomali
 
 def report(out: AnyPath, work: str | None = None, *, db: AnyPath | None = None) -> Path:
     """Write a self-contained HTML file about the database. Raises DatabaseError, or RunFolderError if it can't."""
-    from cotenant.api.report import write_whole
     from cotenant.reporting.html.variability_page import gather as material_of
     from cotenant.reporting.html.variability_page import page
     from cotenant.store.database.database import Database
+    from cotenant.store.folder import write_whole
 
     out = Path(out)
     home = home_of(db)

@@ -1,6 +1,5 @@
 """`doctor`: is this machine ready to measure?"""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cotenant.tenancy.device_names import DeviceName
@@ -30,75 +29,25 @@ def doctor(
     Raises:
         DeviceError: The device's name is invalid, or ``fix`` names a GPU that isn't there.
     """
-    if fix or restore:
-        return _fixed(device) if fix else _restored()
     from cotenant.devices import find_device
-    from cotenant.devices.nvidia.checkup import absent
+    from cotenant.devices.nvidia import checkup
     from cotenant.errors import DeviceError
 
+    if fix or restore:
+        return checkup.fixed(None if device is None else find_device(device)) if fix else tuple(checkup.restore())
     if on is not None:
         from cotenant.fleet import asking
 
         return asking.doctor(on, device, insecure=insecure)
     if device is None:
-        return (*find_device("cpu").checkup(), *_gpus())
+        return (*find_device("cpu").checkup(), *checkup.every_gpu_checked())
     if DeviceName(device).family != "cuda":
         return find_device(device).checkup()
     try:
         found = find_device(device)
     except DeviceError as error:
-        return absent(error)
+        return checkup.absent(error)
     return found.checkup()
-
-
-def _fixed(device: str | None) -> "tuple[Finding, ...]":
-    from cotenant.devices import find_device
-    from cotenant.devices.nvidia import checkup
-    from cotenant.devices.nvidia.checkup.state import every_gpu
-    from cotenant.devices.nvidia.cuda_device import CudaDevice
-
-    if device is None:
-        return tuple(checkup.fix(every_gpu()[0]))
-    found = find_device(device)
-    return tuple(checkup.fix([found.gpu] if isinstance(found, CudaDevice) else []))
-
-
-def _restored() -> "tuple[Finding, ...]":
-    from cotenant.devices.nvidia import checkup
-
-    return tuple(checkup.restore())
-
-
-def _gpus() -> "tuple[Finding, ...]":
-    """Findings for every GPU; a single line on a machine without any."""
-    from cotenant.devices.nvidia.checkup.state import every_gpu
-    from cotenant.devices.nvidia.cuda_device import open_cuda
-    from cotenant.devices.nvidia.jetson_device import open_jetson
-    from cotenant.devices.protocol import Finding
-
-    gpus, lost, why_none = every_gpu()
-    findings: list[Finding] = []
-    for gpu in gpus:
-        device = open_cuda(str(gpu.index))
-        findings += [
-            replace(finding, subject=f"cuda:{gpu.index} {finding.subject}") for finding in _own(device.checkup())
-        ]
-    findings += [
-        Finding(f"cuda:{index} GPU", "problem", problem.message, problem.hint) for index, problem in lost.items()
-    ]
-    board = open_jetson() if not gpus else None
-    if board is not None:
-        return board.checkup()
-    if why_none is not None:
-        findings.append(Finding("NVIDIA GPUs", "note", why_none.message, "cotenant doctor --device cuda:0 says more"))
-    elif not findings:
-        findings.append(Finding("NVIDIA GPUs", "note", "the driver is installed and sees none"))
-    return tuple(findings)
-
-
-def _own(findings: "tuple[Finding, ...]") -> "tuple[Finding, ...]":
-    """Drop findings already reported for the CPU."""
-    return tuple(finding for finding in findings if finding.subject not in {"Python", "disk"})
 
 
 # --- `selftest`: does cotenant measure correctly on this device?

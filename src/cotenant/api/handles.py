@@ -2,21 +2,19 @@
 
 import html
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from cotenant.analyse.result import Result
 from cotenant.analyse.tabular import plain
-from cotenant.errors import CotenantError
 from cotenant.paths import AnyPath
 
 if TYPE_CHECKING:
     from cotenant.analyse.comparison.history import History
     from cotenant.analyse.comparison.pair import PairComparison
     from cotenant.analyse.explanation.explanation import Explanation
+    from cotenant.analyse.judged_promises import PlanAndReality
     from cotenant.analyse.neighbours.watched_evidence import WatchedExplanation
     from cotenant.analyse.result import SideBySide
-    from cotenant.api.compare import PlanAndReality
     from cotenant.api.report import Written
     from cotenant.store.export import Format
     from cotenant.store.query import Table
@@ -164,16 +162,3 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         return paragraphs(self.sentences())
-
-
-def written(path: AnyPath, text: str, *, other: str = "file") -> Path:
-    """Write a file; folders above it are created. Raises CotenantError."""
-    from cotenant import opening
-
-    path = Path(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CotenantError(f"{path} can't be written: {opening.why(error)}", hint=f"choose another {other}") from None
-    return path

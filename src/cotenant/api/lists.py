@@ -1,15 +1,11 @@
 """Lists of studies, devices, workloads and servers; and export of a model for servers."""
 
-import re
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cotenant.errors import DeviceError, WorkloadError
 from cotenant.tenancy.device_names import DeviceName
-
-_ENDING = re.compile(r"(?<=\w{4})(?:ors?|ers?|ions?|ing|ed|s)$")
-"""`detector` finds what detects."""
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,17 +52,12 @@ def list_workloads(
         words: Only entries whose name, family or description contains all of these, whatever their ending.
         say: Called once if it takes longer than a second.
     """
-    from cotenant.workloads import catalogue, described
+    from cotenant.workloads import described
+    from cotenant.workloads.catalogue import matching
 
-    stems = [_ENDING.sub("", word) for word in (words or "").lower().split()]
-    entries = [
-        entry
-        for entry in catalogue()
-        if all(stem in f"{entry.name} {entry.family} {entry.about}".lower() for stem in stems)
-    ]
     infos: list[WorkloadInfo] = []
     began, told = time.monotonic(), False
-    for entry in entries:
+    for entry in matching(words or ""):
         if not told and time.monotonic() - began > 1:
             told = True
             say("describing the workloads, which takes a moment the first time")
@@ -143,7 +134,7 @@ def list_kernels(
 
     from cotenant.devices.simulated.simulated_gpu import open_simulated
     from cotenant.prediction.kernels.cost import solo_costs
-    from cotenant.prediction.kernels.traces import KernelTrace, look_at
+    from cotenant.prediction.kernels.traces import kernel_trace
     from cotenant.workloads import find
     from cotenant.workloads.protocol import SOFTWARE, Dtype, WorkloadSpec
 
@@ -164,18 +155,7 @@ def list_kernels(
     costs = solo_costs(request.kernels, gpu.gpu).slowed(
         request.execution.slower(request.spec.dtype), request.execution.gap_us * 1e3
     )
-    return KernelTrace(
-        workload=workload,
-        batch=batch,
-        dtype=str(request.spec.dtype),
-        device=gpu.name,
-        sms=gpu.gpu.sms,
-        software=software,
-        kernels=len(request.kernels),
-        launches=int(request.kernels.launches.sum()),
-        device_ns=costs.total_ns,
-        lines=look_at(request.kernels, costs, sms=gpu.gpu.sms),
-    )
+    return kernel_trace(request.spec, request.kernels, costs, device=gpu.name, sms=gpu.gpu.sms)
 
 
 # --- `schema`: the JSON Schema of study files, for editors

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from cotenant.analyse.tabular import plain
-from cotenant.api.handles import one_line, paragraphs, public, written
+from cotenant.api.handles import one_line, paragraphs, public
 from cotenant.api.progress_output import Say, saying
 from cotenant.errors import CotenantError, DatabaseError, ImpossibleObjectives
 from cotenant.paths import AnyPath, Runs, run_paths
 from cotenant.planning.mixes.serving_plan import ServingPlan
+from cotenant.store.folder import write_whole
 from cotenant.text import amount
 
 if TYPE_CHECKING:
@@ -98,13 +99,13 @@ class Plan(ServingPlan):
     def write(self, path: AnyPath) -> Path:
         """Write plan.yaml, for `--check`, `cotenant run` and `cotenant serve`. Raises CotenantError if it can't."""
         head = f"# {self.source} on {self.available}; written by `cotenant plan`.\n"
-        return written(path, head + self.document().to_yaml())
+        return write_whole(path, head + self.document().to_yaml())
 
     def page(self, path: AnyPath) -> Path:
         """Write the plan as an HTML page that needs no network. Raises CotenantError if it can't be written."""
         from cotenant.reporting.results.planned import plan_page
 
-        return written(path, plan_page(self, source=self.source))
+        return write_whole(path, plan_page(self, source=self.source))
 
     def export(self, target: str, folder: AnyPath) -> "WrittenExport":
         """Write the plan as the configuration of another tool: a folder with a README and, where it applies, `plan.sh`.
@@ -129,7 +130,7 @@ class Plan(ServingPlan):
         made = export(exported(self, self.models, str(folder.resolve())), target)
         paths = []
         for name, text in made.files.items():
-            paths.append(written(folder / name, text, other="folder"))
+            paths.append(write_whole(folder / name, text))
             if name.endswith(".sh"):
                 paths[-1].chmod(0o755)
         return WrittenExport(tuple(paths), made.notes)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from cotenant.analyse.tabular import Row, Tabular, plain
-from cotenant.api.handles import one_line, public, written
+from cotenant.api.handles import one_line, public
 from cotenant.api.progress_output import Say, saying
 from cotenant.errors import StudyError
 from cotenant.paths import AnyPath
 from cotenant.prediction.interference.forecast import PredictedMixes
+from cotenant.store.folder import write_whole
 from cotenant.text import amount
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Prediction(PredictedMixes, Tabular):
         """
         from cotenant.reporting.results.predicted import prediction_page
 
-        return written(path, prediction_page(self, source=self.study))
+        return write_whole(path, prediction_page(self, source=self.study))
 
     def rows(self) -> list[Row]:
         """One row for each tenant of each mix: estimates and interval ends in plain columns."""

@@ -1,7 +1,6 @@
 """`profile`: tenants' kernels and how much they overlap; not how fast they are, since profiling slows them down."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,20 +10,7 @@ from cotenant.paths import AnyPath
 from cotenant.study.model import Study
 
 if TYPE_CHECKING:
-    from cotenant.analyse.kernel_overlap import KernelProfile
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """Kernels of every mix."""
-
-    subject: str
-    tool: str
-    """The profiler, or the format of the file."""
-    folder: Path | None
-    """The run folder of a profile pass."""
-    profiles: "tuple[KernelProfile, ...]"
-    notes: tuple[str, ...]
+    from cotenant.measure.profile.kernels import Profile
 
 
 @with_progress
@@ -40,7 +26,7 @@ def profile(
     html: AnyPath | None = None,
     listener: Listener | None = None,
     quiet: bool = False,  # noqa: ARG001 - `with_progress` reads it
-) -> Profile:
+) -> "Profile":
     """Profile every mix of a study once, or show an existing profile.
 
     Args:
@@ -64,9 +50,9 @@ def profile(
     listener = listener or silent
     found = _found(subject, device, overrides, tool=tool, out=out, top=top, skip_bad=skip_bad, listener=listener)
     if html is not None:
-        from cotenant.api.report import write_whole
         from cotenant.measure.events import Preparing
         from cotenant.reporting.results.profiled import profile_page
+        from cotenant.store.folder import write_whole
 
         listener(Preparing(f"drawing the timelines of {len(found.profiles)} mixes into {html}"))
         write_whole(html, profile_page(found.profiles, subject=found.subject, tool=found.tool, notes=found.notes))
@@ -83,45 +69,18 @@ def _found(
     top: int,
     skip_bad: bool,
     listener: Listener,
-) -> Profile:
+) -> "Profile":
+    from cotenant.measure.profile.kernels import profile_of_file, profile_of_run
+
     path = None if isinstance(subject, Study) else Path(subject)
     if path is not None and path.is_dir():
-        return _of_run(path, top)
+        return profile_of_run(path, top)
     if path is not None and path.is_file() and path.suffix.lower() not in {".yaml", ".yml"}:
-        return _of_file(path, top, skip_bad=skip_bad)
+        return profile_of_file(path, top, skip_bad=skip_bad)
     from cotenant.api.run import resolved
     from cotenant.measure.profile.profile_pass import carry_out
     from cotenant.measure.profile.tools import choose
 
     plan, place = resolved(subject, device, None, overrides)
     folder = carry_out(plan, place, choose(place, tool), out=out, listener=listener)
-    return _of_run(folder, top)
-
-
-def _of_run(path: Path, top: int) -> Profile:
-    from cotenant.measure.profile.kernels import from_run
-
-    profiles, marked = from_run(path, top=top)
-    notes = [str(note) for note in marked.get("notes") or ()]
-    notes += [
-        f"No kernel of {profile.mix} was seen: its work may run elsewhere."
-        for profile in profiles
-        if not profile.tenants
-    ]
-    return Profile(str(path), str(marked.get("tool")), path, profiles, tuple(notes))
-
-
-def _of_file(path: Path, top: int, *, skip_bad: bool) -> Profile:
-    from cotenant.errors import DataError
-    from cotenant.measure.profile.kernels import from_import
-    from cotenant.store import imports as importing
-    from cotenant.store.imports.result import sentence
-
-    found = importing.read(path, skip_bad=skip_bad)
-    if not found.kernels:
-        raise DataError(
-            f"{path} contains no kernels: it is {importing.FORMATS[found.format].meaning}.",
-            hint="profiles are exports of Nsight Systems (SQLite) and traces of nvprof (CSV)",
-        )
-    notes = tuple(f"Left out: {sentence(skipped)}." for skipped in found.skipped)
-    return Profile(str(path), found.format, None, (from_import(found, top=top),), notes)
+    return profile_of_run(folder, top)

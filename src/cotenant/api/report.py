@@ -47,6 +47,7 @@ def report(
     from cotenant.reporting.html.page import page
     from cotenant.reporting.results.measured import measured_markdown
     from cotenant.reporting.results.watched import watched_elements, watched_markdown, watched_page
+    from cotenant.store.folder import write_whole
     from cotenant.store.watched import read_watched
 
     out = None if out is None else Path(out)
@@ -78,26 +79,3 @@ def report(
             paper=figures_for == "paper",
         )
     return Written(target, markdown, tuple(files))
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Replace atomically: a reader of the old file never sees half of the new file."""
-    from contextlib import suppress
-
-    from cotenant import opening
-    from cotenant.errors import RunFolderError
-    from cotenant.store.folder import require_no_record
-
-    require_no_record(path)
-    draft = path.with_name(f".{path.name}.new")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text, encoding="utf-8", errors="backslashreplace")
-        draft.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise RunFolderError(
-            f"{path} can't be written: {opening.why(error)}.",
-            hint="Choose another file.",
-        ) from None

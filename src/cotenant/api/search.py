@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotenant.analyse.tabular import plain
-from cotenant.errors import CotenantError, RunFolderError
+from cotenant.errors import RunFolderError
 from cotenant.paths import AnyPath
 from cotenant.ranking.outcome import Began, Listener, SearchOutcome, WithoutWeights, silent
 from cotenant.ranking.protocol import DEFAULT_MEMORY, DEFAULT_TOP, SearchSettings
@@ -52,7 +52,10 @@ def search(
     Raises:
         CotenantError: Something can't be used, or does not fit. Computed features are kept on disk.
     """
+    from cotenant.ranking.candidates import named_models
+    from cotenant.ranking.data import absolute
     from cotenant.ranking.folder import RESULT, SearchFolder
+    from cotenant.ranking.session import refuse_early
     from cotenant.ranking.session import search as carry_out
     from cotenant.store.folder import new_run_path
 
@@ -71,8 +74,8 @@ def search(
     else:
         assert data is not None
         settings = SearchSettings(
-            data=_absolute(data),
-            models=_named(data, models, fetch=fetch),
+            data=absolute(data),
+            models=named_models(data, models, fetch=fetch),
             scorer=scorer,
             budget_s=budget_s,
             memory_bytes=memory_bytes,
@@ -81,56 +84,14 @@ def search(
             skip_bad=skip_bad,
             top=top,
         )
-        _check(settings, listener)
+        bare, usable = refuse_early(settings)
+        if bare:
+            listener(WithoutWeights(bare, usable))
         folder = SearchFolder.create(new_run_path(out, Path(data).name), plain(settings))
     listener(Began(folder.path, resumed=resume is not None))
     outcome = carry_out(settings, folder, listener)
     _write(folder, outcome, RESULT)
     return outcome
-
-
-def _check(settings: SearchSettings, listener: Listener) -> None:
-    """Report invalid options before creating a folder."""
-    from cotenant.ranking.candidates import resolve
-    from cotenant.ranking.preparation import torch_device
-    from cotenant.ranking.scorers import find_scorer
-
-    if settings.top < 1:
-        raise CotenantError("a ranking needs at least one line", hint="--top 10")
-    candidates = resolve(settings.models)
-    bare = tuple(candidate.name for candidate in candidates if not candidate.pretrained)
-    if bare:
-        listener(WithoutWeights(bare, len(candidates) - len(bare)))
-    find_scorer(settings.scorer)
-    torch_device(settings.device)
-
-
-def _named(data: str, models: Sequence[str], *, fetch: bool) -> tuple[str, ...]:
-    """The models, downloaded if requested; directories as absolute paths."""
-    from cotenant.ranking.pretrained import PRETRAINED
-    from cotenant.ranking.pretrained import fetch as get
-
-    names = list(models)
-    if not names and fetch:
-        from cotenant.ranking.data import open_data
-
-        images = open_data(data).kind == "image"
-        names = [name for name, model in PRETRAINED.items() if bool(model.pixels) == images]
-    if fetch:
-        for name in names:
-            if name in PRETRAINED:
-                get(name)
-    return tuple(str(Path(name).expanduser().resolve()) if Path(name).expanduser().is_dir() else name for name in names)
-
-
-def _absolute(data: str) -> str:
-    """Absolute: a search may be resumed from another working directory."""
-    path, mark, columns = data.partition("?")
-    whole = Path(data).expanduser()
-    if whole.exists():
-        return str(whole.resolve())
-    there = Path(path).expanduser()
-    return f"{there.resolve()}{mark}{columns}" if there.exists() else data
 
 
 def _write(folder: "SearchFolder", outcome: SearchOutcome, name: str) -> None:

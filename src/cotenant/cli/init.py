@@ -26,7 +26,8 @@ order and separated by commas: a rate, objectives, lengths. What you leave out i
 @as_json
 def command(*, models: tuple[str, ...], device: str | None, path: Path, as_json: bool) -> None:
     """Write a tenants file from a few words about each model."""
-    from cotenant.api.init import DEVICE, init
+    from cotenant.api.init import init
+    from cotenant.study.first_file import DEVICE
 
     if not models and sys.stdin.isatty() and not as_json:
         models, device = _asked(device)
@@ -41,8 +42,8 @@ def command(*, models: tuple[str, ...], device: str | None, path: Path, as_json:
 
 def _asked(device: str | None) -> tuple[tuple[str, ...], str]:
     """Ask for the models until an empty line, then for the device."""
-    from cotenant.api.init import DEVICE, read_words
     from cotenant.errors import CotenantError
+    from cotenant.study.first_file import DEVICE, read_words
     from cotenant.workloads.catalogue import find
 
     click.echo("Which models share the device? A name, then rate and objective: bert-base, 100/s, p99 30ms", err=True)

@@ -173,7 +173,8 @@ def _show_known(known: "ActiveResult", *, everything: bool, as_json: bool) -> No
 
 
 def _forecast(study: str, options: dict[str, Any], *, as_json: bool) -> int:
-    from cotenant.api.run import dry_run, each_of, forecasts_on_each
+    from cotenant.api.run import dry_run, forecasts_on_each
+    from cotenant.devices.group_names import each_of
     from cotenant.reporting.terminal.forecast import forecast_tables
 
     if named := each_of(options["devices"]):

@@ -100,3 +100,10 @@ def _gpu_count() -> int:
     except nvml.DriverProblem as problem:
         log.debug("no NVIDIA driver: %s", problem.message)
         return 0
+
+
+def each_of(devices: str | None) -> tuple[str, ...]:
+    """The devices of a list such as `sim:t4,sim:v100-sxm2-32gb`; empty for a group such as `cuda:0,1`."""
+    parts = [part.strip() for part in (devices or "").split(",")]
+    whole = all(part == "cpu" or (part.partition(":")[2] and not part[0].isdigit()) for part in parts)
+    return tuple(dict.fromkeys(parts)) if len(parts) > 1 and whole else ()

@@ -187,3 +187,17 @@ def _members(folder: RunFolder | None, hosts: Sequence[Host]) -> tuple[str, ...]
 def _counted(hosts: Sequence[Host]) -> str:
     count, nodes = sum(len(host.members) for host in hosts), len({host.node.id for host in hosts})
     return f"{count} device{'s'[: count != 1]} on {nodes} node{'s'[: nodes != 1]}"
+
+
+def resume(path: Path, on: str | None, *, insecure: bool, listener: Listener) -> Path:
+    """Resume a run on its cluster, or on another. Returns the run's folder. Raises CotenantError."""
+    folder, study, where = reopened(path)
+    return carry_out(
+        study,
+        on=on or str(where["on"]),
+        devices=str(where["devices"]),
+        out=path.parent,
+        listener=listener,
+        insecure=insecure,
+        folder=folder,
+    )

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from cotenant.devices import find_device
 from cotenant.devices.protocol import Device
-from cotenant.errors import CotenantError, SharingUnavailable, StudyError
+from cotenant.errors import CotenantError, RunFolderError, SharingUnavailable, StudyError
 from cotenant.store.folder import RunFolder, slug
+from cotenant.store.manifest import PROFILE_PASS
 from cotenant.study import windows
 from cotenant.study.consistency import MOST_TRIALS
 from cotenant.study.expand import Layouts, expand, trials_per_block
@@ -148,6 +150,22 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
     if study.sharing != "all" and (never := [refusal for mode, refusal in refused.items() if mode not in possible]):
         raise never[0]
     return replace(whole, left_out=tuple(skipped.values()), _skipped=frozenset(skipped))
+
+
+def reopened(path: Path) -> tuple[RunFolder, RunPlan, Device]:
+    """A run to resume: its folder, its plan and its device. Raises CotenantError."""
+    folder = RunFolder.open(path)
+    if PROFILE_PASS in folder.manifest:
+        raise RunFolderError(
+            f"{path} is a profile pass: it can't be mixed with timed trials",
+            hint="profile again: cotenant profile STUDY",
+        )
+    text = folder.manifest.get("study")
+    if not isinstance(text, str):
+        raise RunFolderError(f"the manifest of {path} does not name its study", hint="start a new run")
+    study = study_from_text(text, source=str(path / "manifest.json"))
+    device = find_device(study.device)
+    return folder, plan_for(study, device, folder.manifest.get("modes")), device
 
 
 def _shares_settled(study: Study, device: Device, *, new: bool) -> Study:

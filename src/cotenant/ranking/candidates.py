@@ -202,3 +202,21 @@ def _pixels(folder: str | None) -> dict[str, Any]:
         return {"mean": tuple(map(float, settings["image_mean"])), "std": tuple(map(float, settings["image_std"]))}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
+
+
+def named_models(data: str, models: Sequence[str], *, fetch: bool) -> tuple[str, ...]:
+    """The models to rank, downloaded if requested; directories as absolute paths."""
+    from cotenant.ranking.pretrained import PRETRAINED
+    from cotenant.ranking.pretrained import fetch as get
+
+    names = list(models)
+    if not names and fetch:
+        from cotenant.ranking.data import open_data
+
+        images = open_data(data).kind == "image"
+        names = [name for name, model in PRETRAINED.items() if bool(model.pixels) == images]
+    if fetch:
+        for name in names:
+            if name in PRETRAINED:
+                get(name)
+    return tuple(str(Path(name).expanduser().resolve()) if Path(name).expanduser().is_dir() else name for name in names)

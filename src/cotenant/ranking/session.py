@@ -11,6 +11,7 @@ import psutil
 
 from cotenant.errors import CotenantError
 from cotenant.ranking.bench import SIDE, SearchBench, raw_features, raw_name
+from cotenant.ranking.candidates import resolve
 from cotenant.ranking.costs import Round
 from cotenant.ranking.folder import SearchFolder, resume_command
 from cotenant.ranking.outcome import (
@@ -25,9 +26,10 @@ from cotenant.ranking.outcome import (
     Working,
 )
 from cotenant.ranking.planning import Allowance, Later, afterwards, left_over, plan, reserved
-from cotenant.ranking.preparation import Prepared, path_for, prepare
+from cotenant.ranking.preparation import Prepared, path_for, prepare, torch_device
 from cotenant.ranking.protocol import Features, ItemScorer, Scorer, SearchSettings
 from cotenant.ranking.ranking import ScoredModel, ranks, score, tied
+from cotenant.ranking.scorers import find_scorer
 from cotenant.ranking.tree import Extraction, Path, TreeNode, grow, steps_with_sharing, steps_without_sharing
 from cotenant.text import amount
 
@@ -377,3 +379,14 @@ def require_space(folder: SearchFolder, ready: Prepared, plan: Sequence[Round]) 
             f"{free / 1e9:.3g} GB free",
             hint="--out a folder on another disk, or fewer models",
         )
+
+
+def refuse_early(settings: SearchSettings) -> tuple[tuple[str, ...], int]:
+    """Refuse invalid options before a folder is created; returns models without weights, and how many have them."""
+    if settings.top < 1:
+        raise CotenantError("a ranking needs at least one line", hint="--top 10")
+    candidates = resolve(settings.models)
+    bare = tuple(candidate.name for candidate in candidates if not candidate.pretrained)
+    find_scorer(settings.scorer)
+    torch_device(settings.device)
+    return bare, len(candidates) - len(bare)

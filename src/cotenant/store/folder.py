@@ -9,7 +9,7 @@ import shlex
 import shutil
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from cotenant.errors import RunFolderError
 from cotenant.interruption import held
 from cotenant.opening import system_words, why
+from cotenant.paths import AnyPath
 from cotenant.store import manifest as manifests
 from cotenant.store import parquet, seals
 from cotenant.tenancy.records import SCHEMA_VERSION, TrialRecords
@@ -319,3 +320,23 @@ def _explained(what: str, hint: Callable[[bool], str]) -> Iterator[None]:
 
 
 _FULL = {os.strerror(code).lower() for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
+
+
+def write_whole(path: AnyPath, text: str) -> Path:
+    """Write a file of results, folders above it included; a reader of the old file never sees half of the new.
+
+    Raises:
+        RunFolderError: It is a record of a run, or can't be written.
+    """
+    path = Path(path)
+    require_no_record(path)
+    draft = path.with_name(f".{path.name}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, encoding="utf-8", errors="backslashreplace")
+        draft.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise RunFolderError(f"{path} can't be written: {why(error)}.", hint="Choose another file.") from None
+    return path

@@ -314,3 +314,10 @@ def _doubts(trace: Path) -> list[str]:
 def _refusal(source: str, problems: list[str]) -> StudyError:
     message = f"{source} has {amount(len(problems), 'problem')}"
     return StudyError(message, problems=tuple(problems), hint="fix these lines and run it again")
+
+
+def study_given(study: str | Path | Study, overrides: Sequence[str]) -> Study:
+    """A built-in study's name, a file, or a study, with its overrides. Raises StudyError."""
+    if not isinstance(study, Study):
+        return load_study(study, overrides)
+    return study_from(study.model_dump(mode="json", by_alias=True), overrides) if overrides else study

@@ -1,5 +1,6 @@
 """All named workloads: models, kernels and instruments, described without importing torch."""
 
+import re
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import import_module
@@ -124,6 +125,20 @@ def require_packages(name: str) -> None:
 def catalogue() -> tuple[WorkloadEntry, ...]:
     """All named workloads by family, without the user's own."""
     return tuple(_line(workload) for workload in _workloads().values())
+
+
+_ENDING = re.compile(r"(?<=\w{4})(?:ors?|ers?|ions?|ing|ed|s)$")
+"""`detector` finds what detects."""
+
+
+def matching(words: str) -> list[WorkloadEntry]:
+    """Entries whose name, family or description contains all of these words, whatever their ending."""
+    stems = [_ENDING.sub("", word) for word in words.lower().split()]
+    return [
+        entry
+        for entry in catalogue()
+        if all(stem in f"{entry.name} {entry.family} {entry.about}".lower() for stem in stems)
+    ]
 
 
 def published(name: str) -> tuple[str | None, int | None]:

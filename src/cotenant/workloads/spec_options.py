@@ -1,6 +1,6 @@
 """Parses a spec strictly: unused options are refused, never ignored."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -110,3 +110,16 @@ class Opaque:
     def properties(self, spec: WorkloadSpec) -> Properties:
         """Only what the user states."""
         return read_options(spec, self.options).stated.properties()
+
+
+def read_spec(given: Mapping[str, Any]) -> WorkloadSpec:
+    """A spec from options of the command line; the first error is raised as WorkloadError."""
+    try:
+        return WorkloadSpec.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise WorkloadError(
+            f"{key} can't be {given.get(key)!r}: {_lower_first(first['msg'])}",
+            hint="`cotenant workloads` lists the names; `cotenant batch --help` the options",
+        ) from None

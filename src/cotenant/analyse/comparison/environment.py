@@ -1,6 +1,7 @@
 """Differences between the manifests of two runs: those that rule out a comparison, and those that may explain it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 Manifest = Mapping[str, Any]
@@ -71,3 +72,13 @@ def _text(value: object) -> str:
     if isinstance(value, list):
         return ",".join(map(str, value)) or "none"
     return "none" if value is None else str(value)
+
+
+def changes_over_time(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """What changed from each run to the next, in order of time, given their names and manifests."""
+    ordered = sorted(runs, key=lambda run: run[0])
+    return [
+        f"Before run {later}: {sentence}"
+        for (_, before), (later, now) in pairwise(ordered)
+        for sentence in differences(before, now)
+    ]

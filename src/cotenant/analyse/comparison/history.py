@@ -10,6 +10,7 @@ import numpy as np
 
 from cotenant.analyse.comparison.changes import LEVEL, MARGIN
 from cotenant.analyse.comparison.outcomes import CLOCK_MOVED
+from cotenant.analyse.comparison.pair import quality
 from cotenant.analyse.comparison.sentences import row_name
 from cotenant.analyse.comparison.series import (
     Blocks,
@@ -257,3 +258,19 @@ def _at(run: str, steps: list[RowStep]) -> Iterable[str]:
         )
     if len(steps) > MOST_ROWS:
         yield f"{len(steps) - MOST_ROWS} more cells changed at run {run}."
+
+
+def mostly_valid(everything: Sequence[TenantEvidence]) -> tuple[list[TenantEvidence], list[str]]:
+    """Evidence of the runs whose trials are mostly valid, and a sentence for each run that was left out."""
+    by_run: dict[str, list[TenantEvidence]] = {}
+    for item in everything:
+        by_run.setdefault(item.seen.run, []).append(item)
+    kept, said = [], []
+    for run, items in by_run.items():
+        found = quality(items)
+        if found.mostly_valid:
+            kept += items
+        else:
+            checks = ", ".join(found.failed_checks)
+            said.append(f"Run {run} was left out: {found.doubtful} of {found.trials} trials are not valid ({checks}).")
+    return kept, said

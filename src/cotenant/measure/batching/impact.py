@@ -1,20 +1,22 @@
 """Speed by batch size, from an ordinary study of the same workload at several sizes."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from cotenant import workloads
 from cotenant.analyse.batching import Advice, Impact
 from cotenant.analyse.estimates.intervals import positive_interval
 from cotenant.analyse.sharing.model_error import inverse, widened_estimate
 from cotenant.devices.protocol import Device
-from cotenant.measure.batching.verification import VerifiedBatch
+from cotenant.measure.batching.verification import VerifiedBatch, attempt_on
+from cotenant.measure.batching.verification import verify as search_largest
 from cotenant.measure.events import Listener
 from cotenant.measure.run_plan import plan_for
 from cotenant.measure.session import carry_out
-from cotenant.prediction.batch_limit import BatchLimit
+from cotenant.prediction.batch_limit import BatchLimit, growth_of, predict
 from cotenant.store.observe import observations
 from cotenant.store.query import sql
 from cotenant.store.reading import open_runs
@@ -150,3 +152,24 @@ class BatchAnswer:
             "advice": self.advice,
             "run": self.run,
         }
+
+
+def largest_batch(
+    spec: WorkloadSpec, device: Device, memory_bytes: int | None, *, verify: bool, progress: Callable[[str], None]
+) -> BatchAnswer:
+    """The largest batch that fits: predicted from a dry run, then tried in fresh processes. Raises CotenantError."""
+    workload = workloads.find(spec.name)
+    workload.check(spec)
+    spec = device.spec(spec)
+    progress(f"{spec.name}: a dry run at two sizes")
+    predicted = predict(growth_of(spec, workload.properties), device.room(memory_bytes))
+    answer = BatchAnswer(spec.name, spec.dtype or "", device.name, device.simulated, predicted)
+    if not verify or device.simulated:
+        return answer
+    attempt = attempt_on(device, spec, memory_bytes or device.free_memory_bytes())
+
+    def announced(size: int) -> Any:
+        progress(f"{spec.name}: trying a batch of {size:,} in a fresh process (predicted: {predicted.batch:,})")
+        return attempt(size)
+
+    return replace(answer, verified=search_largest(max(predicted.batch, 1), announced))

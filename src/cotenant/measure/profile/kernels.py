@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from cotenant.analyse.kernel_overlap import KernelProfile, OverlapWindow, profile_of
 from cotenant.errors import DataError, RunFolderError
 from cotenant.store import imports as importing
-from cotenant.store.imports.result import KERNEL_COLUMNS, Imported
+from cotenant.store.imports.result import KERNEL_COLUMNS, Imported, sentence
 from cotenant.store.manifest import PROFILE_PASS
 from cotenant.store.reading import open_runs
 from cotenant.tenancy.records import Columns
@@ -145,3 +146,40 @@ def _readings(samples: Mapping[str, Any]) -> list[tuple[str, str, str, Any, Any]
         mine = (columns["device"] == device) & (columns["sensor"] == sensor)
         readings.append((str(device), str(sensor), str(unit), columns["t_ns"][mine], columns["value"][mine]))
     return readings
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Kernels of every mix."""
+
+    subject: str
+    tool: str
+    """The profiler, or the format of the file."""
+    folder: Path | None
+    """The run folder of a profile pass."""
+    profiles: tuple[KernelProfile, ...]
+    notes: tuple[str, ...]
+
+
+def profile_of_run(path: Path, top: int) -> Profile:
+    """What a profile pass recorded."""
+    profiles, marked = from_run(path, top=top)
+    notes = [str(note) for note in marked.get("notes") or ()]
+    notes += [
+        f"No kernel of {profile.mix} was seen: its work may run elsewhere."
+        for profile in profiles
+        if not profile.tenants
+    ]
+    return Profile(str(path), str(marked.get("tool")), path, profiles, tuple(notes))
+
+
+def profile_of_file(path: Path, top: int, *, skip_bad: bool) -> Profile:
+    """What an export of a profiler contains. Raises DataError."""
+    found = importing.read(path, skip_bad=skip_bad)
+    if not found.kernels:
+        raise DataError(
+            f"{path} contains no kernels: it is {importing.FORMATS[found.format].meaning}.",
+            hint="profiles are exports of Nsight Systems (SQLite) and traces of nvprof (CSV)",
+        )
+    notes = tuple(f"Left out: {sentence(skipped)}." for skipped in found.skipped)
+    return Profile(str(path), found.format, None, (from_import(found, top=top),), notes)

@@ -8,6 +8,7 @@ import numpy as np
 from cotenant.errors import WorkloadError
 from cotenant.prediction.kernels.columns import KINDS, Floats, Kernels
 from cotenant.prediction.kernels.cost import Costs
+from cotenant.workloads.protocol import WorkloadSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,22 @@ class KernelTrace:
     """Sum over all kernels; simulated."""
     lines: tuple[KernelLine, ...]
     """By name, longest first."""
+
+
+def kernel_trace(spec: WorkloadSpec, kernels: Kernels, costs: Costs, *, device: str, sms: int) -> KernelTrace:
+    """The kernels of a request with their times alone on a GPU."""
+    return KernelTrace(
+        workload=spec.name,
+        batch=spec.batch,
+        dtype=str(spec.dtype),
+        device=device,
+        sms=sms,
+        software=spec.software or "eager",
+        kernels=len(kernels),
+        launches=int(kernels.launches.sum()),
+        device_ns=costs.total_ns,
+        lines=look_at(kernels, costs, sms=sms),
+    )
 
 
 def look_at(kernels: Kernels, costs: Costs, *, sms: int) -> tuple[KernelLine, ...]:

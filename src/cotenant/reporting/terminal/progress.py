@@ -3,6 +3,7 @@
 The parent shares the machine with what it measures, so there is no refresh thread that could disturb a trial.
 """
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from cotenant.measure.events import (
     RunStarted,
     TrialDone,
     TrialStarted,
+    silent,
 )
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import duration, percent, ratio, with_interval
@@ -250,3 +252,52 @@ def picture(standing: ProgressState) -> Group:
     for row in rows:
         row.no_wrap, row.overflow = True, "ellipsis"
     return Group(top, *rows)
+
+
+# --- progress of calls from scripts and notebooks
+
+
+@contextmanager
+def listening(listener: Listener | None, *, quiet: bool) -> Iterator[Listener]:
+    """What gets the events of a run: the caller's function, nothing, a bar in a notebook, or lines on stderr."""
+    if listener is not None or quiet:
+        yield listener or silent
+        return
+    bar = _notebook_bar() if _in_notebook() else None
+    if bar is not None:
+        yield bar
+        return
+    with watch(Console(file=sys.stderr, markup=False, highlight=False, emoji=False)) as watcher:
+        yield watcher
+
+
+def _in_notebook() -> bool:
+    """A Jupyter kernel runs this: only then IPython has a shell that speaks its protocol."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def _notebook_bar() -> Listener | None:
+    """Tqdm's bar over the trials of the most blocks; None if tqdm isn't installed."""
+    try:
+        from tqdm.auto import tqdm  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    bar = tqdm(unit="trial", desc="cotenant")
+
+    def listen(event: Event) -> None:
+        match event:
+            case RunStarted():
+                bar.set_description(f"{event.study} on {event.device}")
+                bar.reset(total=event.trials_per_block * event.blocks_max)
+                bar.update(event.done_trials)
+            case TrialDone():
+                bar.update(1)
+            case BlockDone() if event.widest is not None:
+                bar.set_postfix_str(f"widest interval ±{100 * event.widest:.0f} %")
+            case RunEnded():
+                bar.set_postfix_str(event.why)
+                bar.close()
+
+    return listen
