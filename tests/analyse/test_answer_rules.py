@@ -381,12 +381,12 @@ def test_links_have_fishers_interval_and_holms_correction():
     columns = {"strong": y + 0.3 * random.normal(size=12), "weak": random.normal(size=12)}
     strong, weak = patterns._links(columns, y, 9)
     r = np.corrcoef(columns["strong"], y)[0, 1]
-    assert (strong.property, strong.r) == ("strong", pytest.approx(r))
+    assert (strong.property, strong.r.est) == ("strong", pytest.approx(r))
     reach = stats.norm.ppf(0.975) / math.sqrt(6)
-    assert (strong.lo, strong.hi) == pytest.approx((math.tanh(math.atanh(r) - reach), math.tanh(math.atanh(r) + reach)))
+    assert strong.r.ends == pytest.approx((math.tanh(math.atanh(r) - reach), math.tanh(math.atanh(r) + reach)))
     p = 2 * stats.norm.cdf(-abs(math.atanh(r)) * math.sqrt(6))
     assert strong.p == pytest.approx(2 * p)
-    assert abs(weak.r) < abs(strong.r)
+    assert abs(weak.r.est) < abs(strong.r.est)
 
 
 def test_held_out_mixes_are_predicted_by_the_others():

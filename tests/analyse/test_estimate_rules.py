@@ -475,7 +475,7 @@ def test_a_correlated_quantile_says_what_its_requests_are_worth():
     values = np.repeat(np.arange(1, 13) * 100, 50).astype(np.int64)
     found = quantiles.latency_quantiles([values], (0.9,))[0.9]
     assert (found.lo, found.hi, found.est) == (None, None, 1100.0)
-    worth = 600 / cluster_effect([100] * 6, [int((values[i : i + 100] > 1100).sum()) for i in range(0, 600, 100)])
+    worth = 600 / cluster_effect([50] * 12, [int((values[i : i + 50] > 1100).sum()) for i in range(0, 600, 50)])
     assert found.needs_n == math.ceil(29 * 600 / worth)
     assert found.reason == f"requests are correlated: 600 are worth {round(worth)} independent ones"
     assert found.method.endswith("one trial")

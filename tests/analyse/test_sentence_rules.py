@@ -377,7 +377,8 @@ def test_contrasts_name_the_worse_group_first():
     one, other = (Facts(name=name, mixes=4, slowdown=slowdown) for name, slowdown in (("x", 1.5), ("y", 1.2)))
 
     def contrast(ratio, *, shown=True):
-        return Facts(sharing="mps", one=one, other=other, ratio=ratio, lo=ratio / 2, hi=ratio * 2, p=0.01, shown=shown)
+        more = Interval(ratio, ratio / 2, ratio * 2)
+        return Facts(sharing="mps", one=one, other=other, ratio=more, p=0.01, shown=shown)
 
     (first,) = patterns.contrast_sentences([contrast(1.25)], ["mps"])
     assert "pairs of x (4) slow each other down 1.25x [0.62, 2.50] as much as pairs of y (4): 1.50x against" in first

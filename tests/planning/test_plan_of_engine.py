@@ -30,5 +30,5 @@ def test_a_single_chat_tenant_is_planned_checked_and_promised(tmp_path):
     assert promised.keeps_all
     for row, same in zip(promised.tenants, checked.tenants, strict=True):
         assert (row.objective, row.objective_ms) == (same.objective, same.objective_ms)
-        assert row.tail_ms == pytest.approx(same.tail_ms, rel=0.05)
+        assert row.tail_ms.est == pytest.approx(same.tail_ms.est, rel=0.05)
     assert cotenant.promise(planned.write(tmp_path / "plan.yaml")).tenants == checked.tenants

@@ -67,8 +67,9 @@ class PromisedTime(Frozen):
 
     @property
     def range_ms(self) -> Interval | None:
-        """The prediction; None in a plan without it."""
-        return None if self.estimate_ms is None else Interval(self.estimate_ms, self.lower_ms, self.upper_ms)
+        """The prediction; where a plan gives only an end, that is the estimate. None in a plan without any."""
+        known = [end for end in (self.estimate_ms, self.upper_ms, self.lower_ms) if end is not None]
+        return Interval(known[0], self.lower_ms, self.upper_ms) if known else None
 
 
 class PlanSeat(Frozen):

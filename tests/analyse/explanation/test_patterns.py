@@ -22,7 +22,7 @@ def matrix(truth, *, mixes=20, noise=0.05, seed=1, sharing="mps"):
 def test_the_deciding_property_is_found_and_predicts_held_out_mixes():
     [found] = patterns(matrix(lambda of: 0.5 + 0.3 * of[NAMES[0]]))
     assert found.links[0].property == NAMES[0]
-    assert found.links[0].lo > 0.8
+    assert found.links[0].r.lo > 0.8
     assert NAMES[0] in found.model
     assert found.left_out_r2 > 0.9
     first, second = pattern_sentences(found)
@@ -60,5 +60,5 @@ def test_few_mixes_and_equal_slowdowns_have_no_pattern():
 
 def test_ways_to_share_are_kept_apart():
     rows = matrix(lambda of: 0.4 * of[NAMES[0]]) + matrix(lambda of: -0.4 * of[NAMES[0]], sharing="processes")
-    signs = {found.sharing: found.links[0].r > 0 for found in patterns(rows)}
+    signs = {found.sharing: found.links[0].r.est > 0 for found in patterns(rows)}
     assert signs == {"mps": True, "processes": False}

@@ -105,11 +105,11 @@ def test_profiles_and_boxes():
         node=["n", "n", "m"],
     )
     first, second = variation.gpu_profiles(fleet)
-    assert (first.time_ms, first.relative_time, first.worst_relative_time) == (12, 12 / 14, 1.0)
+    assert (first.time_ms, first.relative_time.est, first.worst_relative_time) == (12, 12 / 14, 1.0)
     half = stats.t.ppf(0.975, 1) * math.sqrt(8) / math.sqrt(2)
-    assert (first.lo, first.hi) == pytest.approx(((12 - half) / 14, (12 + half) / 14))
+    assert first.relative_time.ends == pytest.approx(((12 - half) / 14, (12 + half) / 14))
     assert (first.clock_mhz, first.power_w, first.energy_j, first.runs) == (1100, 100, 1.2, 2)
-    assert (second.lo, second.hi, second.clock_mhz, second.energy_j) == (None, None, None, None)
+    assert (second.relative_time.lo, second.relative_time.hi, second.clock_mhz, second.energy_j) == (None,) * 4
     assert (first.cabinet, first.node, second.cabinet, second.node) == ("c", "n", "", "m")
     slow, fast = readings([[9, 10, 11, 12, 30]]), readings([[1.0, 2, 3]])
     (box,) = variation.boxes(slow)

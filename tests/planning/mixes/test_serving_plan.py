@@ -194,7 +194,7 @@ def test_a_job_shows_when_it_ends():
     assert "4.00 h" in row
     seat = next(seat for seat in device.tenants if seat.tenant == "train")
     assert seat.due_s == 4 * 3600
-    assert seat.ends_s == pytest.approx([3600 * end for end in seat.slowdown])
+    assert seat.ends_s.ends == pytest.approx([3600 * end for end in seat.slowdown.ends])
 
 
 def out_of_time(tenants, kind):
