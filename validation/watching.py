@@ -12,12 +12,12 @@ from pathlib import Path
 import click
 import numpy as np
 
-from cotenant.tenancy.interval import Estimate
 from cotenant.analyse.neighbours.influence import Influence
 from cotenant.analyse.neighbours.totals import Floats, Totals
 from cotenant.analyse.neighbours.watching import TenantTotals, watched_of
 from cotenant.cli.output import console
 from cotenant.reporting.elements.markdown import table
+from cotenant.tenancy.interval import Estimate
 from cotenant.text import percent
 from validation.scripted_neighbours import BUCKETS_S, Script, Served, play
 

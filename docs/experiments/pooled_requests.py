@@ -7,9 +7,9 @@ requests each. Once all 8,000 requests are taken for independent measurements, o
 
 import numpy as np
 
-from cotenant.tenancy.interval import Estimate
 from cotenant.analyse.estimates.intervals import mean_interval
 from cotenant.reporting.elements.markdown import table
+from cotenant.tenancy.interval import Estimate
 from cotenant.text import percent
 
 HEAD = ("replicates", "n", "half-width of the 95 % interval, ms", "intervals that contain the truth")
