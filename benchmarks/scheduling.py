@@ -18,10 +18,8 @@ from typing import Any
 
 from cotenant.scheduling import (
     DeviceScheduler,
-    EarliestDeadline,
     Event,
     Fairness,
-    FirstCome,
     Instruction,
     Policy,
     Settings,
@@ -31,10 +29,10 @@ from cotenant.scheduling.simulation import (
     SimulatedResult,
     SpeedModes,
     SpeedTrace,
-    clairvoyant_bound,
     simulate,
 )
-from cotenant.scheduling.simulation import reference as three
+from serving import overloaded as three
+from serving.baselines import EarliestDeadline, FirstCome, clairvoyant_bound
 
 SECONDS = 25.0
 SEEDS = range(1, 21)

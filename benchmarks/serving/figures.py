@@ -16,12 +16,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from baselines import EarliestDeadline, clairvoyant_bound
 from replay import empty_s, own_costs, planned_costs, replayed_device
 from rounds import QUIET
 from scenarios import LOADS, TIMES, arrivals
 
-from cotenant.scheduling import Contract, DeviceScheduler, EarliestDeadline, Fairness, Settings
-from cotenant.scheduling.simulation import Arrival, clairvoyant_bound, simulate
+from cotenant.scheduling import Contract, DeviceScheduler, Fairness, Settings
+from cotenant.scheduling.simulation import Arrival, simulate
 
 FRONT_S = 1e-3
 HOP_S = 2e-4

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from baselines import EarliestDeadline
+
 from cotenant.cli.main import main
 from cotenant.scheduling import ChunkDone, DeviceScheduler, Event, Instruction, Shed, TenantAdded, TenantCosts
-from cotenant.scheduling.policy import EarliestDeadline
 from cotenant.serving import deployment
 from cotenant.serving.workers import supervisor
 from cotenant.serving.workers.wire import costs_out

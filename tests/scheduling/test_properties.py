@@ -6,13 +6,12 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.serving.baselines import EarliestDeadline, FirstCome
 from cotenant.scheduling import (
     Cancelled,
     Contract,
     DeviceScheduler,
-    EarliestDeadline,
     Fairness,
-    FirstCome,
     Settings,
     Shed,
     TenantAdded,

@@ -5,8 +5,8 @@ from types import SimpleNamespace as Facts
 
 import numpy as np
 import pytest
-
 from cotenant.analyse.estimates.estimate import Estimate
+
 from cotenant.errors import DataError, PredictionError, RunFolderError
 from cotenant.prediction.interference.gathered import Gathered
 from cotenant.prediction.interference.setting import LARGEST

@@ -30,7 +30,7 @@ from cotenant.scheduling.instructions import (
     StartChunk,
     Why,
 )
-from cotenant.scheduling.policy import EarliestDeadline, FirstCome, Policy, PolicyChoice
+from cotenant.scheduling.policy import Policy, PolicyChoice
 from cotenant.scheduling.roster import TenantStanding
 from cotenant.scheduling.scheduler import DeviceScheduler
 
@@ -47,10 +47,8 @@ __all__ = [
     "DeviceScheduler",
     "Done",
     "Dropped",
-    "EarliestDeadline",
     "Event",
     "Fairness",
-    "FirstCome",
     "Instruction",
     "Policy",
     "PolicyChoice",

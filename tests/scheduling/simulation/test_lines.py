@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from benchmarks.queues import QUEUES, coverage, exact_quantile
-from cotenant.scheduling import BatchCurve, Contract, DeviceScheduler, FirstCome, Settings, TenantCosts, chunk_cost
+from benchmarks.serving.baselines import FirstCome
+from cotenant.scheduling import BatchCurve, Contract, DeviceScheduler, Settings, TenantCosts, chunk_cost
 from cotenant.scheduling.simulation import Arrival, SimulatedDevice, simulate
 from cotenant.scheduling.simulation.lines import NEVER, Line, latencies, tail_of
 

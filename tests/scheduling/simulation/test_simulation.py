@@ -2,18 +2,18 @@ import math
 
 import pytest
 
+from benchmarks.serving import overloaded as three
+from benchmarks.serving.baselines import EarliestDeadline, FirstCome, clairvoyant_bound
 from cotenant.errors import SchedulingError
-from cotenant.scheduling import Contract, DeviceScheduler, EarliestDeadline, Fairness, FirstCome, Settings
+from cotenant.scheduling import Contract, DeviceScheduler, Fairness, Settings
 from cotenant.scheduling.simulation import (
     Arrival,
     SimulatedDevice,
     SpeedModes,
     SpeedTrace,
-    clairvoyant_bound,
     poisson,
     simulate,
 )
-from cotenant.scheduling.simulation import reference as three
 from tests.scheduling.worker import encoder
 
 SEEDS = (31, 32)

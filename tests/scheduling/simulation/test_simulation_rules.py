@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
+from benchmarks.serving.baselines import FirstCome, _chord, clairvoyant_bound
 from cotenant.scheduling import (
     Arrived,
     BatchCurve,
     Contract,
     DeviceScheduler,
-    FirstCome,
     Settings,
     TenantCosts,
     Why,
@@ -25,11 +25,9 @@ from cotenant.scheduling.simulation import (
     SimulatedDevice,
     SpeedModes,
     SpeedTrace,
-    clairvoyant_bound,
     poisson,
     simulate,
 )
-from cotenant.scheduling.simulation.bound import _chord
 from cotenant.scheduling.simulation.lines import Line, Replications, latencies, requests_at, tail_of
 from cotenant.scheduling.simulation.simulator import SimulatedRequest, SimulatedResult
 from tests.scheduling.worker import Worker, decoder, encoder, scheduler

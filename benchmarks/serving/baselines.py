@@ -1,8 +1,9 @@
-"""The clairvoyant bound: what a preemptive scheduler that knows all arrivals could serve in time, as a linear program.
+"""What the scheduler is compared with: first come, earliest deadline, and a bound for any scheduler.
 
-Time is split at every arrival and deadline. Requests may be served in part, so no schedule exceeds the bound. With
-``batching`` it is looser still: k requests run together cost at least 1 + a (k - 1) times a request, where a is
-the chord of the measured batch curve.
+The bound is what a preemptive scheduler that knows all arrivals could serve in time, as a linear program. Time is split
+at every arrival and deadline. Requests may be served in part, so no schedule exceeds the bound. With ``batching`` it is
+looser still: k requests run together cost at least 1 + a (k - 1) times a request, where a is the chord of the measured
+batch curve.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,9 +11,48 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from cotenant.errors import SchedulingError
-from cotenant.scheduling.contract import Contract
-from cotenant.scheduling.costs import BatchCurve, TenantCosts
-from cotenant.scheduling.simulation.device import Arrival, SpeedTrace
+from cotenant.scheduling import BatchCurve, Contract, TenantCosts
+from cotenant.scheduling.job import Job
+from cotenant.scheduling.policy import PolicyChoice
+from cotenant.scheduling.simulation import Arrival, SpeedTrace
+from cotenant.scheduling.tenant import TenantState
+
+
+class FirstCome:
+    """In order of arrival, each request to completion, nothing shed."""
+
+    sheds = False
+    guarantees = False
+
+    def conforms(self, tenant: TenantState, cost_s: float, now: float) -> bool:  # noqa: ARG002
+        """Every request conforms."""
+        return True
+
+    def choose(self, jobs: list[Job], begin: float) -> PolicyChoice:  # noqa: ARG002
+        """The running job, else the oldest."""
+        return PolicyChoice([min(jobs, key=lambda job: (not job.begun, job.order))], "first come", 1)
+
+
+class EarliestDeadline:
+    """Earliest deadline first; late requests are shed. ``chunks``: decide again after each chunk."""
+
+    sheds = True
+    guarantees = False
+
+    def __init__(self, *, chunks: bool) -> None:
+        self._chunks = chunks
+
+    def conforms(self, tenant: TenantState, cost_s: float, now: float) -> bool:  # noqa: ARG002
+        """Every request conforms."""
+        return True
+
+    def choose(self, jobs: list[Job], begin: float) -> PolicyChoice:  # noqa: ARG002
+        """The running job if jobs run to completion, else the job due first."""
+        if not self._chunks:
+            for job in jobs:
+                if job.begun:
+                    return PolicyChoice([job], "running", 1)
+        return PolicyChoice([jobs[0]], "earliest deadline", 1)
 
 
 class Bound(NamedTuple):

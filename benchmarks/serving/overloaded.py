@@ -6,9 +6,8 @@ The objectives are three times the spaced cost. Benchmarks and tests use them; t
 
 from collections.abc import Mapping
 
-from cotenant.scheduling.contract import Contract
-from cotenant.scheduling.costs import BatchCurve, TenantCosts, chunk_cost
-from cotenant.scheduling.simulation.device import Arrival, poisson
+from cotenant.scheduling import BatchCurve, Contract, TenantCosts, chunk_cost
+from cotenant.scheduling.simulation import Arrival, poisson
 
 SPREAD = 0.137
 """p90 over p50, less 1, of log-normal noise of 10 %."""
