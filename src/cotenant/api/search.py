@@ -52,8 +52,7 @@ def search(
     Raises:
         CotenantError: Something can't be used, or does not fit. Computed features are kept on disk.
     """
-    from cotenant.ranking.candidates import named_models
-    from cotenant.ranking.data import absolute
+    from cotenant.ranking.candidates import absolute_data, named_models
     from cotenant.ranking.folder import RESULT, SearchFolder
     from cotenant.ranking.session import refuse_early
     from cotenant.ranking.session import search as carry_out
@@ -74,7 +73,7 @@ def search(
     else:
         assert data is not None
         settings = SearchSettings(
-            data=absolute(data),
+            data=absolute_data(data),
             models=named_models(data, models, fetch=fetch),
             scorer=scorer,
             budget_s=budget_s,

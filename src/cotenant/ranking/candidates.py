@@ -220,3 +220,13 @@ def named_models(data: str, models: Sequence[str], *, fetch: bool) -> tuple[str,
             if name in PRETRAINED:
                 get(name)
     return tuple(str(Path(name).expanduser().resolve()) if Path(name).expanduser().is_dir() else name for name in names)
+
+
+def absolute_data(data: str) -> str:
+    """The data's name with an absolute path: a search may be resumed from another working directory."""
+    path, mark, columns = data.partition("?")
+    whole = Path(data).expanduser()
+    if whole.exists():
+        return str(whole.resolve())
+    there = Path(path).expanduser()
+    return f"{there.resolve()}{mark}{columns}" if there.exists() else data

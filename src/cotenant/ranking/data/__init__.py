@@ -82,13 +82,3 @@ def _complete(path: Path, columns: dict[str, str]) -> dict[str, str]:
     if "label" not in columns or ("text" in columns) == ("image" in columns):
         raise DataError(f"{path} is a table, but its text (or image) and label columns were not named", hint=_FORM)
     return columns
-
-
-def absolute(data: str) -> str:
-    """The data's name with an absolute path: a search may be resumed from another working directory."""
-    path, mark, columns = data.partition("?")
-    whole = Path(data).expanduser()
-    if whole.exists():
-        return str(whole.resolve())
-    there = Path(path).expanduser()
-    return f"{there.resolve()}{mark}{columns}" if there.exists() else data
