@@ -28,7 +28,7 @@ def add(paths: Runs, *, db: AnyPath | None = None, skip_bad: bool = False) -> "t
         DatabaseError: The database can't be written.
     """
     from cotenant.store.database.add import add as store
-    from cotenant.store.database.tables import add_tables, split_tables
+    from cotenant.store.database.add import add_tables, split_tables
 
     others, tables = split_tables(run_paths(paths))
     added = store(others, home_of(db), skip_bad=skip_bad) if others else ()
@@ -51,9 +51,9 @@ def gather(folder: AnyPath, *, on: str, db: AnyPath | None = None, insecure: boo
 def contents(*, db: AnyPath | None = None) -> "Contents":
     """The database's sources and kinds of work. Raises DatabaseError if there is none."""
     from cotenant.store.database import index
+    from cotenant.store.database.add import kept_tables
     from cotenant.store.database.database import Database
     from cotenant.store.database.questions import Contents
-    from cotenant.store.database.tables import kept_tables
 
     home = home_of(db)
     tables = kept_tables(home)

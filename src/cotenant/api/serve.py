@@ -44,7 +44,7 @@ def serve(
     import asyncio
     from dataclasses import replace
 
-    from cotenant.reporting.browser.live import live_page
+    from cotenant.reporting.browser.pages import live_page
     from cotenant.serving.server import Listening, serve
     from cotenant.serving.tenants_file import read_tenants
     from cotenant.tenancy.tenant_entry import demands

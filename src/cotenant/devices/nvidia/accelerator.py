@@ -12,7 +12,7 @@ from typing import Any, cast
 from cotenant.devices.cpu.cores import usable_cores
 from cotenant.devices.nvidia import torch_side
 from cotenant.devices.nvidia.seat import GpuSeat, GpuSeatOptions
-from cotenant.devices.nvidia.sharing import processes, streams
+from cotenant.devices.nvidia.sharing import undivided
 from cotenant.devices.nvidia.sharing.layout import Expected, GpuArrangement, host_plan, ranks
 from cotenant.devices.nvidia.tools import torch_build
 from cotenant.devices.protocol import Finding, HostPlan, Probe, Roofline, SharingMode
@@ -74,8 +74,8 @@ class TorchAccelerator(SingleDevice):
     def sharings(self) -> tuple[SharingMode, ...]:
         """Processes and streams; the other modes are NVIDIA's."""
         return (
-            SharingMode("processes", processes.MEANING),
-            SharingMode("streams", streams.MEANING),
+            SharingMode("processes", undivided.PROCESSES),
+            SharingMode("streams", undivided.STREAMS),
             *(
                 SharingMode(mode, "for NVIDIA GPUs", available=False, missing="an NVIDIA card", instead=nearest)
                 for mode, nearest in zip(NVIDIA_ONLY, ("processes", *["streams"] * 4), strict=True)

@@ -190,3 +190,9 @@ def _environment() -> "Environment":
     )
     environment.globals.update(version=__version__, meanings=STATES)
     return environment
+
+
+def live_page() -> str:
+    """The live page of a server: it contains no data, and polls `/status` once a second."""
+    template = resources.files("cotenant.reporting.browser") / "templates" / "live.html"
+    return template.read_text("utf-8").replace("{{ css }}", style())

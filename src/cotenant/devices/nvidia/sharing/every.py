@@ -3,7 +3,7 @@
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import TypeVar
 
-from cotenant.devices.nvidia.sharing import exclusive, green, mig, mps, mps_static, processes, streams
+from cotenant.devices.nvidia.sharing import green, mig, mps, mps_static, undivided
 from cotenant.devices.nvidia.sharing.layout import GpuArrangement, GpuPlace
 from cotenant.devices.protocol import Fixture, SharingMode
 from cotenant.errors import SharingUnavailable
@@ -22,13 +22,13 @@ Kind = TypeVar("Kind", bound=Fixture)
 def sharing_modes(place: GpuPlace) -> tuple[SharingMode, ...]:
     """Every sharing mode of this GPU, except `alone`, the baseline."""
     found = (
-        processes.available(place),
+        undivided.processes(place),
         mps.available(place),
         mps_static.available(place),
-        streams.available(),
+        undivided.streams(),
         green.available(place),
         mig.available(place),
-        exclusive.available(place),
+        undivided.exclusive(place),
     )
     if place.instance:
         return tuple(_only(mode, WITHIN, "a full GPU: the device is a MIG instance", "mps") for mode in found)
@@ -59,18 +59,17 @@ def arrange(  # noqa: PLR0911 - a return per way
         SharingUnavailable: The mode is unavailable; says what is missing and the next best mode.
     """
     if sharing.mode == ALONE:
-        return processes.arrange(place, ALONE, tenants)
+        return undivided.one_process_each(place, ALONE, tenants)
     modes = {mode.mode: mode for mode in sharing_modes(place)}
     _require(place, modes, sharing)
     match sharing.mode:
         case "processes":
-            return processes.arrange(place, "processes", tenants)
+            return undivided.one_process_each(place, "processes", tenants)
         case "streams":
-            return streams.arrange(place, "streams", tenants)
+            return undivided.threads(place, "streams", tenants)
         case "exclusive":
-            return exclusive.arrange(
-                place, _fixture(fixtures, "exclusive", lambda: exclusive.ExclusiveFixture(place.gpu)), tenants
-            )
+            locked = _fixture(fixtures, "exclusive", lambda: undivided.ExclusiveFixture(place.gpu))
+            return undivided.threads(place, "exclusive", tenants, locked)
         case "green":
             return green.arrange(place, sharing, tenants)
         case "mps":
@@ -95,7 +94,7 @@ def _require(place: GpuPlace, modes: dict[str, SharingMode], sharing: Sharing) -
     # Modes that affect others (turning MIG on, locking everyone else out) are not in `sharing: all`, but can be named.
     whole = not place.instance and not place.gpu.mig_mode
     on_request = (mode.mode == "mig" and not place.instance and mig.missing(place) is None) or (
-        mode.mode == "exclusive" and whole and exclusive.missing(place) is None
+        mode.mode == "exclusive" and whole and undivided.exclusive_lacks(place) is None
     )
     if not mode.available and not on_request:
         instead = f"use `{mode.instead}`; " if mode.instead else ""
