@@ -136,6 +136,6 @@ def test_profiles_contain_what_placement_needs(fleet):
     profiles = gpu_profiles(fleet(slow={7: 1.2}))
     slow = profiles[7]
     assert slow.relative_time.est == pytest.approx(1.2, abs=0.01)
-    assert slow.lo < slow.relative_time < slow.hi
+    assert slow.relative_time.lo < slow.relative_time.est < slow.relative_time.hi
     assert slow.energy_j == pytest.approx(297 * 1.2, rel=0.01)
     assert (slow.cabinet, slow.node) == ("c0", "n1")
