@@ -5,7 +5,6 @@ from types import SimpleNamespace as Facts
 
 import numpy as np
 import pytest
-from cotenant.analyse.estimates.estimate import Estimate
 
 from cotenant.errors import DataError, PredictionError, RunFolderError
 from cotenant.prediction.interference.gathered import Gathered
@@ -14,6 +13,7 @@ from cotenant.store import learnt as module
 from cotenant.store.database import index
 from cotenant.store.folder import RunFolder
 from cotenant.store.learnt import learnt, same_kind, table_at, watched_services, watched_table
+from cotenant.tenancy.interval import Estimate
 from tests.store.synthetic import trial
 
 TABLE = "tenant,neighbours,sharing,alone_ms,shared_ms,device\na,b,mps,10,12,{}\nb,a,mps,20,30,{}\n"
