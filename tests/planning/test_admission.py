@@ -68,6 +68,19 @@ def test_where_one_more_device_would_do_it_is_added():
     assert change.devices == "sim:t4*3,sim:a40"
 
 
+def test_a_change_that_costs_nothing_is_preferred_to_another_device():
+    change = admitting_change(
+        "embed", entry(), "sim:t4", lambda overrides, devices: "compile" in str(overrides) or "*2" in devices, room=True
+    )
+    assert change.sentence == "with software: compile"
+
+
+@pytest.mark.parametrize(("room", "sentence"), [(True, "with one more sim:t4"), (False, "at 4.00/s instead of 40/s")])
+def test_there_is_an_answer_even_if_time_is_up(room, sentence):
+    change = admitting_change("embed", entry(), "sim:t4", lambda *_: True, room=room, more=lambda _: False)
+    assert change.sentence == sentence
+
+
 def test_nothing_is_claimed_that_did_not_work():
     assert admitting_change("embed", entry(), "sim:t4", lambda *_: False, other_kinds=["sim:a40"]) is None
 

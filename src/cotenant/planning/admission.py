@@ -21,6 +21,8 @@ MOST_NAMED = 5
 """Tenants that no device serves of which a change is looked for."""
 LOOKING, TRYING = 0.2, 0.1
 """Parts of the time for all changes, at least, and for each try."""
+FREE = 0.5
+"""Part of it for changes that cost nothing."""
 MOST_AT_ONCE = 32
 SOFTWARE = ("compile", "graphs", "onnxruntime", "tensorrt")
 GENERATING = ("vllm", "compile", "graphs")
@@ -59,9 +61,12 @@ def admitting_change(
     *,
     other_kinds: Sequence[str] = (),
     room: bool = False,
-    more: Callable[[], bool] = lambda: True,
+    more: Callable[[float], bool] = lambda _: True,
 ) -> AdmissionChange | None:
-    """The first single change under which a plan has room for a tenant; None if none of those tried does.
+    """A single change under which a plan has room for a tenant; None if none of those tried does.
+
+    Changes that cost nothing come first: of how it is executed, then of its requirements, then of the devices. A change
+    that nearly always works is tried before all others, so that there is an answer when time is up.
 
     Args:
         name: The tenant.
@@ -70,28 +75,34 @@ def admitting_change(
         attempt: Plans again.
         other_kinds: Kinds of devices that could be added, the cheapest first.
         room: The tenant fits alone, so that another device of a known kind may suffice.
-        more: Whether there is time for another attempt.
+        more: Whether there is time for another attempt, given the part of the time that it may end in.
     """
-    for change in _candidates(name, entry, devices, room=room):
-        if not more():
-            return None
-        if attempt(change.overrides, change.devices or devices):
+
+    def admits(change: AdmissionChange) -> bool:
+        return attempt(change.overrides, change.devices or devices)
+
+    more_devices = [
+        AdmissionChange(name, f"with one more {kind}", devices=added) for added, kind in _one_more(devices) if room
+    ]
+    known = next((change for change in more_devices if admits(change)), None)
+    for change in _candidates(name, entry):
+        if not more(FREE):
+            break
+        if admits(change):
             return change
-    for steps in (*_rates(name, entry), _limits(name, entry)):
-        first = _first(steps, lambda step: attempt(step.overrides, devices), more)
+    if known is not None:
+        return known
+    steps = (*_rates(name, entry), _limits(name, entry))
+    for number, changes in enumerate(steps, start=1):
+        first = _first(changes, admits, lambda number=number: more(FREE + (1 - FREE) * number / (len(steps) + 1)))  # type: ignore[misc]
         if first is not None:
             return first
-    for kind in other_kinds:
-        if not more():
-            return None
-        change = AdmissionChange(name, f"on {kind}", devices=f"{devices},{kind}")
-        if attempt((), change.devices or devices):
-            return change
-    return None
+    others = (AdmissionChange(name, f"on {kind}", devices=f"{devices},{kind}") for kind in other_kinds)
+    return next((change for change in others if more(1.0) and admits(change)), None)
 
 
-def _candidates(name: str, entry: "TenantEntry", devices: str, *, room: bool) -> Iterator[AdmissionChange]:
-    """Changes of how it is executed, and of the devices; those that cost nothing first."""
+def _candidates(name: str, entry: "TenantEntry") -> Iterator[AdmissionChange]:
+    """Changes of how it is executed."""
     key = f"tenants.{name}"
     if entry.isolation != "any":
         yield AdmissionChange(name, "without its isolation", (f"{key}.isolation=any",))
@@ -104,9 +115,6 @@ def _candidates(name: str, entry: "TenantEntry", devices: str, *, room: bool) ->
     for software in GENERATING if generates else SOFTWARE:
         if software not in (entry.software or ()):
             yield AdmissionChange(name, f"with software: {software}", (f"{key}.software={software}",))
-    if room:
-        for more_devices, kind in _one_more(devices):
-            yield AdmissionChange(name, f"with one more {kind}", devices=more_devices)
 
 
 def _one_more(devices: str) -> Iterator[tuple[str, str]]:
@@ -153,8 +161,8 @@ def _relaxed(objective: "Objective", factor: float) -> str:
 def _first(
     steps: Sequence[AdmissionChange], works: Callable[[AdmissionChange], bool], more: Callable[[], bool]
 ) -> AdmissionChange | None:
-    """The first step that works, by bisection: if a step works, all later steps do."""
-    if not steps or not more() or not works(steps[-1]):
+    """The first step that works, by bisection: if a step works, all later steps do. The last is always tried."""
+    if not steps or not works(steps[-1]):
         return None
     low, high = -1, len(steps) - 1
     while high - low > 1 and more():
@@ -199,9 +207,10 @@ class Advisor:
     def explained(self, refusals: Sequence[Refusal], end: float) -> tuple[Refusal, ...]:
         """The refusals with the change that admits each, as far as time allows."""
         end, changes = self._until(end), []
-        for refusal in refusals:
+        for number, refusal in enumerate(refusals):
             others = {other.tenant for other in refusals} - {refusal.tenant}
-            changes.append(self._change(refusal.tenant, end, room=True, left_out=others))
+            own = self.clock() + (end - self.clock()) / (len(refusals) - number)
+            changes.append(self._change(refusal.tenant, own, room=True, left_out=others))
         return tuple(
             refusal if change is None else replace(refusal, change=change.sentence, command=self._command(change))
             for refusal, change in zip(refusals, changes, strict=True)
@@ -219,6 +228,7 @@ class Advisor:
         room: bool = False,
         left_out: Collection[str] = (),
     ) -> AdmissionChange | None:
+        begun = self.clock()
         return admitting_change(
             name,
             self.entries[name],
@@ -226,7 +236,7 @@ class Advisor:
             lambda overrides, devices: self._admits(name, overrides, devices, alone=not room, left_out=left_out),
             other_kinds=other_kinds,
             room=room,
-            more=lambda: self.clock() < end,
+            more=lambda part: self.clock() < begun + part * (end - begun),
         )
 
     def _command(self, change: AdmissionChange) -> str:
