@@ -7,7 +7,8 @@ GPU. The independent simulation knows nothing of planning: the kernels of all te
 from the first arrival to the last, requests that wait are taken together, an engine goes step by step. Ten seeds, each
 with service times drawn anew for each tenant from the range that the plan gives them, whose ends are exceeded as often
 as the plan's risk says: in a tenth of the draws each, which are spread evenly over the range (Latin hypercube). That
-often an objective may be missed: it is kept if it is in nine of ten seeds. Prints a line per instance on stderr and one JSON document.
+often an objective may be missed: it is kept if it is in nine of ten seeds. Prints a line per instance on stderr and one
+JSON document.
 """
 
 import json
