@@ -27,7 +27,7 @@ REPLICATIONS = 5
 """Of the scheduler's arrivals."""
 LEAST_REQUESTS, MOST_REQUESTS, LONGEST_S = 200, 4000, 120.0
 """Of each tenant in a replication, if all tenants together don't get more and it doesn't take longer."""
-TOGETHER = ("mps", "streams")
+TOGETHER = ("mps", "streams", "processes")
 """Ways to share in which tenants without a share may use the entire GPU."""
 
 
@@ -132,8 +132,11 @@ def _in_order(
     settings = Settings(
         fairness=file.rule(), slots=lane.slots, queue_ahead=lane.slots == 1, cache_bytes=file.cache_bytes(lane)
     )
+    # Alone in its lane, a tenant still has neighbours. A simulated device knows them; of a real one the plan does.
+    real = not DeviceName(file.device).simulated
     tenants = [
-        _ordered(name, file.tenants[name], costs[name], rate) for name, rate in zip(lane.tenants, rates, strict=True)
+        _ordered(name, tenant, costs[name], rate).slower(tenant.slowdown if real else 1.0)
+        for name, tenant, rate in zip(lane.tenants, map(file.tenants.__getitem__, lane.tenants), rates, strict=True)
     ]
     seeds = [seed + 1000 * run for run in range(REPLICATIONS)]
     usual, *ends = (

@@ -13,8 +13,8 @@ ALONE = "alone"
 SPLITTING_MODES = ("mps", "mps-static", "green", "mig", "pinned")
 SCHEDULED = "scheduled"
 """A server orders the requests of all tenants on the whole device."""
-TURNS = (ALONE, "processes", "threads", SCHEDULED)
-"""Ways to share in which a server gives out the whole device, in place of the system's time slices."""
+TURNS = (ALONE, SCHEDULED)
+"""Ways to share in which a server gives out the whole device; under the others each tenant has a worker of its own."""
 PERCENTAGES = ("mps", "mps-static", "green")
 """Ways to share whose shares are percentages of the SMs."""
 EQUAL = "equal"

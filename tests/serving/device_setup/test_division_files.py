@@ -42,6 +42,7 @@ def read(tmp_path, plan):
         ("mps", (None, None), "mps"),
         ("mig", ("3g.20gb", "4g.20gb"), "mig[3g.20gb, 4g.20gb]"),
         ("pinned", (None, None), "pinned"),
+        ("processes", (None, None), "processes"),
     ],
 )
 def test_a_plan_that_splits_its_device_gives_each_tenant_a_lane(tmp_path, sharing, shares, carried_out):
@@ -64,7 +65,7 @@ def test_the_clock_and_power_limit_of_a_plan_are_carried_out(tmp_path):
     assert read(tmp_path, plan).settings == {"clock_mhz": 1110.0, "power_w": 250.0}
 
 
-@pytest.mark.parametrize("sharing", ["alone", "processes", "threads"])
+@pytest.mark.parametrize("sharing", ["alone", "scheduled"])
 def test_without_a_split_requests_take_turns_in_one_lane(tmp_path, sharing):
     found = read(tmp_path, planned(sharing, (60.0, 40.0)))
     assert found.sharing is None

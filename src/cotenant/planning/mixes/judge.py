@@ -223,6 +223,10 @@ class MixJudge:
         ]
         if strict:
             fine &= ~np.isin(tenants, strict).any(axis=1)
+        if way.sharing not in {CAPPED, SCHEDULED}:  # nothing else guarantees a part of a device
+            shared = [number for number, tenant in enumerate(self.tenants)
+                      if tenant.share is not None and tenant.isolation != "mig"]  # fmt: skip
+            fine &= ~np.isin(tenants, shared).any(axis=1) | ((tenants != NOBODY).sum(axis=1) == 1)
         if wide := self._wide(way):
             spread = np.isin(tenants, wide).any(axis=1)
             fine &= ~spread | ((tenants != NOBODY).sum(axis=1) == 1) & (way.sharing not in {"mig", CAPPED})
