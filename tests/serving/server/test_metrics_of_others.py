@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 from collections import defaultdict
 
@@ -56,11 +57,12 @@ def test_vllm_has_what_we_export_under_its_names(tmp_path):
     (port,) = free_ports(1)
     command = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--max-model-len", "128"]
     env = {**os.environ, "VLLM_TARGET_DEVICE": "cpu", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
-    with subprocess.Popen([*command, "--port", str(port)], env=env, stdout=subprocess.DEVNULL) as process:
+    command += ["--port", str(port)]
+    with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, start_new_session=True) as process:
         try:
-            theirs = described(fetched(f"http://127.0.0.1:{port}/metrics", process))
+            theirs = described(fetched(f"http://127.0.0.1:{port}/metrics", process, within_s=900))
         finally:
-            process.terminate()
+            os.killpg(process.pid, signal.SIGKILL)  # while it starts it doesn't listen to others
     own = ours("vllm:")
     assert {name: theirs[name] for name in own} == own
     left = {name for name in theirs if name.startswith("vllm:") and not name.endswith("_created")} - set(own)
