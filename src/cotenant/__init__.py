@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from cotenant.api.batch import batch as batch
     from cotenant.api.calibrate import calibrate as calibrate
     from cotenant.api.calibrate import calibrate_server as calibrate_server
-    from cotenant.api.calibrate import calibrate_tables as calibrate_tables
     from cotenant.api.calibrate import predict_server as predict_server
     from cotenant.api.compare import compare as compare
     from cotenant.api.compare import save_baseline as save_baseline
@@ -109,7 +108,7 @@ _HOMES = {
     "api.batch": "batch",
     "api.profile": "profile",
     "api.search": "search",
-    "api.calibrate": "calibrate calibrate_server calibrate_tables predict_server",
+    "api.calibrate": "calibrate calibrate_server predict_server",
     "api.doctor": "doctor selftest selftest_nodes",
     "api.lists": "list_studies list_devices list_workloads list_kernels list_servers export_workload schema",
     "api.records": "sql export verify",
