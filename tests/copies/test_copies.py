@@ -125,3 +125,18 @@ def test_a_simulation_is_of_the_same_gpu_and_of_a_model(mock_nvml, monkeypatch, 
         copies("vllm serve x --port {port}", device="cuda:0", simulate=True, out=tmp_path)
     with pytest.raises(StudyError, match="a CPU can't be simulated"):
         copies(file, device="cpu", simulate=True, out=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("command", "better"),
+    [
+        ("vllm serve x", "vllm serve x --port {port}"),
+        ("vllm serve x --port 8000 -v", "vllm serve x --port {port} -v"),
+        ("serve --port=8000", "serve --port={port}"),
+    ],
+)
+def test_a_command_without_a_free_port_is_refused_with_one_that_has(command, better, tmp_path):
+    with pytest.raises(StudyError) as caught:
+        copies(command, device="cpu", out=tmp_path)
+    assert "has no {port}" in caught.value.message
+    assert caught.value.hint == f'write cotenant copies "{better}"'

@@ -1,5 +1,6 @@
 """`copies`: how many copies of a server should share a device, and how?"""
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -194,9 +195,10 @@ def _tenant(
         [(name, entry)] = study.tenants.items()
         return name, entry.model_dump(mode="json", exclude_defaults=True), study.device
     if "{port}" not in str(server):
+        free, fixed = re.subn(r"(--?p(?:ort)?[= ])\d+", r"\1{port}", str(server))
         raise StudyError(
             "the command has no {port}: each copy needs a port of its own",
-            hint=f'write cotenant copies "{server} --port {{port}}"',
+            hint=f'write cotenant copies "{free if fixed else free + " --port {port}"}"',
         )
     name = Path(words[0]).name if words else "server"
     known = {"python", "python3", "env", "bash", "sh"}
