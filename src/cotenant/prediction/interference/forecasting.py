@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -24,45 +23,21 @@ from cotenant.prediction.interference.forecast import (
 from cotenant.prediction.interference.gathered import MeasuredMix
 from cotenant.prediction.interference.intervals import FEWEST, NORMAL
 from cotenant.prediction.interference.next_cells import next_cells
-from cotenant.prediction.interference.predictor import MEASURED, PRIOR_ONLY, Predictor, Slowdowns, stretched
+from cotenant.prediction.interference.predictor import MEASURED, PRIOR_ONLY, Predictor, Slowdowns
 from cotenant.prediction.interference.profiles import PowerUse
 from cotenant.prediction.interference.setting import Prior, Setting, mixes_of, setting_of
 from cotenant.prediction.interference.stacking import PARTS
+from cotenant.prediction.interference.tails import Queues, at_rate, constant_tails, over_prior, tail
 from cotenant.prediction.kernels.columns import Floats
-from cotenant.scheduling.simulation.lines import NEVER, Replications, requests_at, tail_of
 from cotenant.tenancy.identity import TenantIdentity
 from cotenant.tenancy.interval import Interval
-from cotenant.tenancy.load import Load, arrivals_ns
-from cotenant.tenancy.objective import METRICS, Objective, Objectives
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.objective import Objectives
 from cotenant.tenancy.records import ModelErrorRecord
 from cotenant.text import amount, listed
 
 Engine = Callable[[tuple[str, ...], str, Mapping[str, Load]], Sequence[float] | None]
 """Slowdowns of a mix under a way to share at the tenants' loads, by the event simulation; None: it can't share so."""
-
-Ends = Sequence[Sequence[Mapping[str, Replications]]]
-"""Times of requests at the lower end, the estimate and the upper end of service times, by tenant and metric."""
-
-
-class Queues(Protocol):
-    """How requests of a mix wait and how long they take, with software that may execute several at once."""
-
-    def slowdowns(self, group: tuple[str, ...], way: str, *, exact: bool) -> Sequence[float] | None:
-        """At the tenants' loads, relative to alone on the whole device; None if they can't be simulated."""
-        ...
-
-    def times(
-        self, group: tuple[str, ...], way: str, factors: Sequence[Sequence[float]] | None, *, exact: bool
-    ) -> Ends | None:
-        """None if they can't be simulated.
-
-        Args:
-            group: The mix.
-            way: How they share.
-            factors: By end and tenant: service times over those of the prior; None: the prior's validated range.
-            exact: By the event simulation instead of the closed form.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,17 +181,33 @@ def _forecasts(
         ends = None
         if asked.queues is not None and rates:
             before = [math.exp(log) for log in closed[number][: len(group)]] if at_load is None else at_load
-            factors = _factors(real, before) if rests_on_mixes else None
+            factors = over_prior(real, before) if rests_on_mixes else None
             ends = asked.queues.times(group, sharing, factors, exact=simulated and at_load is not None)
         if ends is not None:
             tails = [
-                _tail([end[place] for end in ends], asked.objectives.get(name, ())) if name in rates else None
-                for place, name in enumerate(group)
+                tail([end[seat] for end in ends], asked.objectives.get(name, ())) if name in rates else None
+                for seat, name in enumerate(group)
             ]
         else:
-            tails = _tails(asked, predictor.setting, group, real, at_load=at_load is not None)
+            tails = _constant_tails(asked, predictor.setting, group, real, at_load=at_load is not None)
         forecasts.append(_mix(asked, group, sharing, tuple(zip(slowdowns, errors, tails, bases, strict=True))))
     return forecasts
+
+
+def _constant_tails(
+    asked: Asked, setting: Setting, group: tuple[str, ...], slowdowns: Sequence[Interval], *, at_load: bool
+) -> list[Tail | None]:
+    """None where the software executes several requests at once."""
+    rates = rates_of(asked, group)
+    if not rates:
+        return [None] * len(group)
+    numbers = [asked.names.index(name) for name in group]
+    loads = [rates.get(name) for name in group]
+    objectives = [asked.objectives.get(name, ()) for name in group]
+    tails = constant_tails(
+        setting, numbers, asked.solo_s[numbers], loads, slowdowns=slowdowns, objectives=objectives, at_load=at_load
+    )
+    return [None if name in asked.batching else found for name, found in zip(group, tails, strict=True)]
 
 
 def _mix(
@@ -262,7 +253,7 @@ def _drawn(
     rates = []
     for name, number, slowdown in zip(group, numbers, slowdowns, strict=True):
         alone = float(asked.solo_s[number])
-        load = _resolved(asked.loads.get(name), alone)
+        load = at_rate(asked.loads.get(name), alone)
         rates.append(min(1 / (alone * slowdown), math.inf if load is None else load.rate_rps or math.inf))
     watts, joules = asked.power.drawn(numbers, rates)
     return Interval(watts, None, None), [Interval(energy, None, None) for energy in joules]
@@ -292,7 +283,7 @@ def rates_of(asked: Asked, group: Sequence[str]) -> dict[str, Load]:
     """Arrivals of the tenants that have any, at known rates."""
     rates = {}
     for name in group:
-        load = _resolved(asked.loads.get(name), float(asked.solo_s[asked.names.index(name)]))
+        load = at_rate(asked.loads.get(name), float(asked.solo_s[asked.names.index(name)]))
         if load is not None:
             rates[name] = load
     return rates
@@ -311,89 +302,6 @@ def _basis(asked: Asked, predictor: Predictor, predicted: Slowdowns, mix: int, t
             return f"{amount(count, 'mix', 'mixes')} of this tenant"
         case _:
             return f"{amount(predictor.evidence.cells, 'mix', 'mixes')} of others"
-
-
-def _tails(
-    asked: Asked, setting: Setting, group: tuple[str, ...], slowdowns: Sequence[Interval], *, at_load: bool
-) -> list[Tail | None]:
-    loads = [asked.loads.get(name) for name in group]
-    if all(load is None for load in loads):
-        return [None] * len(group)
-    numbers = [asked.names.index(name) for name in group]
-    solo = asked.solo_s[numbers]
-    resolved = [_resolved(load, float(solo[tenant])) for tenant, load in enumerate(loads)]
-    rates = np.array([math.nan if load is None else load.rate_rps or math.nan for load in resolved])
-    weights = np.zeros((len(group), len(group)))
-    for tenant in range(len(group)):
-        others = [other for other in range(len(group)) if other != tenant]
-        weights[tenant, others] = setting.weights(np.array([[numbers[tenant], *(numbers[other] for other in others)]]))[
-            0
-        ]
-    cases = [
-        [slowdown.est for slowdown in slowdowns],
-        [slowdown.est if slowdown.lo is None else slowdown.lo for slowdown in slowdowns],
-        [slowdown.est if slowdown.hi is None else slowdown.hi for slowdown in slowdowns],
-    ]
-    services = [solo * np.array(case) if at_load else stretched(solo, np.array(case), weights, rates) for case in cases]
-    return [
-        None
-        if load is None or name in asked.batching
-        else _tail(
-            [_queue(load, float(services[case][tenant])) for case in (1, 0, 2)],
-            [objective for objective in asked.objectives.get(name, ()) if objective.metric == "latency"],
-            open_ended=slowdowns[tenant].lo is None,
-        )
-        for tenant, (name, load) in enumerate(zip(group, resolved, strict=True))
-    ]
-
-
-def _factors(slowdowns: Sequence[Interval], before: Sequence[float]) -> list[list[float]]:
-    """By end and tenant: slowdowns over those of the prior."""
-    ends = zip(*((_or(now.lo, now.est), now.est, _or(now.hi, now.est)) for now in slowdowns), strict=True)
-    return [[end / prior for end, prior in zip(tenants, before, strict=True)] for tenants in ends]
-
-
-def _or(end: float | None, estimate: float) -> float:
-    return estimate if end is None else end
-
-
-def _tail(
-    ends: Sequence[Mapping[str, Replications]], objectives: Sequence[Objective], *, open_ended: bool = False
-) -> Tail:
-    """From the queue at the estimate of the service time and at its ends: an error of it grows with the queue."""
-
-    def ranged(metric: str, level: float) -> Interval:
-        (lo, *_), (_, est, _), (*_, hi) = (times[metric].quantile(level) for times in ends)
-        return Interval(1e3 * est, *((None, None) if open_ended else (1e3 * lo, 1e3 * hi)))
-
-    kept = []
-    for objective in objectives:
-        within = [times[objective.metric].within(objective.limit_ms / 1e3) for times in ends]
-        kept.append(Interval(within[1], *((None, None) if open_ended else (min(within), max(within)))))
-    return Tail(
-        ranged("latency", 0.5),
-        ranged("latency", 0.99),
-        min(kept, key=lambda share: share.est, default=None),
-        {objective.label: ranged(objective.metric, objective.quantile) for objective in objectives},
-    )
-
-
-def _queue(load: Load, service_s: float) -> Mapping[str, Replications]:
-    """A queue of requests that all take as long, one at a time, by metric."""
-    assert load.rate_rps is not None
-    busy = load.rate_rps * service_s
-    times = NEVER
-    if busy < 1:
-        seconds, service = requests_at(busy) / load.rate_rps, np.array([service_s])
-        times = tail_of(lambda seed: arrivals_ns(load, seed=seed, horizon_s=seconds) / 1e9, lambda _: service)
-    return dict.fromkeys(METRICS, times)
-
-
-def _resolved(load: Load | None, solo_s: float) -> Load | None:
-    """The load as a rate; a share is relative to the tenant's rate alone."""
-    if load is None or load.rate_share is None:
-        return load
-    return load.at(load.rate_share / solo_s)
 
 
 def _trust(predictor: Predictor, sharing: str) -> Trust:
