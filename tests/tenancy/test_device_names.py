@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant.tenancy.device_names import DeviceName
+from cotenant.tenancy.device_names import DeviceName, counted
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,18 @@ def test_a_name_says_what_kind_of_device_it_is(name, family, model, simulated, o
     device = DeviceName(name)
     assert (device.family, device.model, device.simulated, device.on_cpu) == (family, model, simulated, on_cpu)
     assert device == name
+
+
+@pytest.mark.parametrize(
+    ("devices", "listed"),
+    [
+        ("sim:t4,sim:t4, sim:t4", "sim:t4*3"),
+        ("sim:t4*2,sim:l4,sim:t4", "sim:t4*3,sim:l4"),
+        ("sim:t4#1,sim:t4#1,sim:t4#2", "sim:t4#1,sim:t4#2"),
+        ("sim:t4*x,cuda:0,cuda:0", "sim:t4*x,cuda:0"),
+        ("cuda:0,1", "cuda:0,1"),
+        ("", ""),
+    ],
+)
+def test_a_simulated_gpu_that_is_named_again_is_one_more(devices, listed):
+    assert counted(devices) == listed

@@ -8,6 +8,7 @@ from cotenant.devices.cpu.cores import format_cores, parse_cores
 from cotenant.devices.group import DeviceGroup
 from cotenant.devices.protocol import Device
 from cotenant.errors import DeviceError
+from cotenant.tenancy.device_names import counted
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +36,8 @@ def open_group(name: str, find: Opener) -> DeviceGroup | None:
         return _gpus(ALL, ALL, find) if _gpu_count() else _cores(find)
     if name == EACH:
         return _cores(find)
-    if family == "sim" and "*" in part:
-        return _fleet(part)
+    if family == "sim" and "*" in (fleet := counted(name)):
+        return _fleet(fleet.partition(":")[2])
     if family == "cuda" and _SEVERAL.match(part):
         return _gpus(name, part, find)
     return None
@@ -104,6 +105,6 @@ def _gpu_count() -> int:
 
 def each_of(devices: str | None) -> tuple[str, ...]:
     """The devices of a list such as `sim:t4,sim:v100-sxm2-32gb`; empty for a group such as `cuda:0,1`."""
-    parts = [part.strip() for part in (devices or "").split(",")]
+    parts = counted(devices or "").split(",")
     whole = all(part == "cpu" or (part.partition(":")[2] and not part[0].isdigit()) for part in parts)
-    return tuple(dict.fromkeys(parts)) if len(parts) > 1 and whole else ()
+    return tuple(parts) if len(parts) > 1 and whole else ()

@@ -32,3 +32,15 @@ class DeviceName(str):
     def model(self) -> str:
         """The name without `sim:`, as the catalogue and the price table have it."""
         return self.part if self.simulated else str(self)
+
+
+def counted(devices: str) -> str:
+    """A list without repetitions: several simulated GPUs of a kind are a number of them, `sim:t4,sim:t4` `sim:t4*2`."""
+    counts: dict[str, int] = {}
+    for name in (part.strip() for part in devices.split(",")):
+        kind, star, number = name.partition("*")
+        if not DeviceName(name).simulated or "#" in name or (star and not number.isdigit()):
+            counts[name] = 1
+        else:
+            counts[kind] = counts.get(kind, 0) + int(number or 1)
+    return ",".join(f"{name}*{count}" if count > 1 else name for name, count in counts.items())
