@@ -255,3 +255,11 @@ def test_unsupported_parts_of_a_plan_are_refused(tmp_path, changes, sentence):
 def test_a_plan_for_another_device_is_refused(tmp_path):
     with pytest.raises(StudyError, match="is a plan for sim:a100-sxm4-40gb, not for cpu"):
         read_tenants(written(tmp_path, plan()), "cpu")
+
+
+def test_a_share_that_agrees_with_the_way_to_share_may_be_given_for_some_tenants_only(tmp_path):
+    both = "  a: {workload: bert-base-mini, slo: 50ms, share: 60%}\n  b: {workload: resnet18-mini, slo: 50ms}\n"
+    assert read(tmp_path, "sharing: [{mps: [60, 40]}]\ntenants:\n" + both).sharing.shares == (60.0, 40.0)
+    with pytest.raises(StudyError) as refused:
+        read(tmp_path, "sharing: [mps]\ntenants:\n" + both)
+    assert "give every tenant a share, or none" in str(refused.value.problems)

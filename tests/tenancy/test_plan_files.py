@@ -90,6 +90,7 @@ def test_every_value_of_a_wrong_type_is_reported_with_its_line(path):
     [
         ("      runs: {workload: resnet50}\n", "", "15: devices.0.tenants.conv: runs is missing"),
         ("share: 60", "share: 3g.20gb", "gives bert the instance 3g.20gb, but its sharing isn't mig"),
+        ("sharing: mps", "sharing: mig", "gives bert 60 %, but instances of mig have names such as 3g.20gb"),
         ("p99: {limit_ms: 60.0}", "p999x: {limit_ms: 60.0}", "tenants.conv"),
         ("memory_bytes: 1000", "memory_bytes: 1.5", "memory_bytes: expected a whole number of at least 0, not 1.5"),
         ("rate_rps: 5.0", "rate_rps: .nan", "16: devices.0.tenants.conv.rate_rps: expected a number of at least 0"),

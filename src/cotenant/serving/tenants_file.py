@@ -223,7 +223,7 @@ def _served(study: Study) -> TenantsFile:
     if sharing is not None and sharing.mode in SPLITTING_MODES:
         own = [tenant.share for tenant in tenants.values() if tenant.backend is None]
         given = [share for share in own if share is not None]
-        if given and len(given) < len(own):
+        if given and len(given) < len(own) and not sharing.shares:
             raise ValueError(f"{sharing.mode} divides the device: give every tenant a share, or none")
         if given and not sharing.shares:
             sharing = Sharing(mode=sharing.mode, shares=tuple(given))

@@ -174,6 +174,8 @@ class PlanDevice(Frozen):
         for name, seat in self.tenants.items():
             if isinstance(seat.share, str) and self.sharing != "mig":
                 raise ValueError(f"gives {name} the instance {seat.share}, but its sharing isn't mig")
+            if isinstance(seat.share, float) and self.sharing == "mig":
+                raise ValueError(f"gives {name} {seat.share:g} %, but instances of mig have names such as 3g.20gb")
             if seat.tenant is None:
                 object.__setattr__(seat, "tenant", name)
         return self
