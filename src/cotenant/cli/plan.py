@@ -203,7 +203,7 @@ def _check(path: Path, *, as_json: bool) -> int:
     from cotenant.planning.check import check_plan
     from cotenant.reporting.results.promised import check_elements
 
-    found = check_plan(path)
+    found = check_plan(path, say=console(talk=True).print)
     if as_json:
         show_json(found)
     else:

@@ -5,7 +5,7 @@ Each tenant has its own worker, as in every way to share that plans use. Request
 ends of the range of service times, so that they cover the error of the predicted ones.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from cotenant.paths import AnyPath
 from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.interval import Interval
 from cotenant.tenancy.plan_document import PlanDevice, PlanDocument, read_plan
+from cotenant.tenancy.tenant_entry import demands
 
 if TYPE_CHECKING:
     from cotenant.planning.predictors.measured import Measured
@@ -83,11 +84,12 @@ class Checked:
         return any(tenant.verdict == "missed" for tenant in self.tenants)
 
 
-def check_plan(path: AnyPath) -> Checked:
+def check_plan(path: AnyPath, *, say: Callable[[str], None] = lambda _: None) -> Checked:
     """Simulate a plan.
 
     Args:
         path: A plan.yaml.
+        say: Called with each tenant's load before it is simulated.
 
     Raises:
         StudyError: It can't be read or isn't a plan.
@@ -96,6 +98,8 @@ def check_plan(path: AnyPath) -> Checked:
 
     path = Path(path)
     plan = read_plan(path)
+    for line in demands({name: seat.entry for device in plan.devices for name, seat in device.tenants.items()}):
+        say(line)
     found = []
     measured = False
     for device in plan.devices:
