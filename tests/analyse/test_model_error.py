@@ -56,3 +56,12 @@ def test_a_bias_of_the_time_alone_widens_one_end_only():
 def test_records_without_errors_of_times_beside_others_can_still_be_read():
     text = '{"class": "c", "validated": true, "error": "", "time": [1, 2], "slowdown": [1, 2], "tail": [1, 2]}'
     assert ModelErrorRecord.of(text).shared is None
+
+
+def test_each_metric_is_widened_in_its_own_direction():
+    lopsided = replace(ERROR, slowdown=(0.5, 8.0))
+    assert of_metric("antt", [lopsided]) == pytest.approx((0.5, 8.0))
+    assert of_metric("harmonic_speedup", [lopsided]) == pytest.approx((1 / 8, 2.0)), "falls as slowdowns rise"
+    for evenness in ("fairness", "jain"):
+        assert of_metric(evenness, [lopsided]) == pytest.approx((0.25, 4.0)), "by the difference between tenants"
+    assert of_metric("antt", [lopsided, replace(ERROR, slowdown=(0.5, 2.0))]) == pytest.approx((0.5, 4.0))

@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from cotenant.analyse.sharing.slo import attainment, binomial_interval, queries_needed
+from cotenant.analyse.sharing.slo import LATE, ObjectiveRequests, attainment, binomial_interval, queries_needed
+from tests.analyse.explanation.scenes_of_tenants import Scene, Tenant
 
 
 @pytest.mark.parametrize(
@@ -82,3 +85,27 @@ def test_part_of_a_late_request_counts_as_a_late_request():
     assert "design effect 1.7" in once.share.method, "so it stands for 0.58 of an independent late request"
     assert queries_needed(0.99, 0) < 900 / 1.7221, "rounded down, none was late and the objective met"
     assert once.answer == "undecided"
+
+
+def observed(**more):
+    [item] = Scene(Tenant("a", slo_ms=20.0), blocks=1, noise=0.0).alone().evidence
+    return replace(item.seen, **more)
+
+
+@pytest.mark.parametrize(("quantile", "counted"), [(None, 0.99), (0.9, 0.9), (0.999, 0.999)])
+def test_a_trial_with_too_few_requests_for_its_quantile_says_how_many_times_as_many(quantile, counted):
+    seen = observed(slo_quantile=quantile, n=8, unfinished=2, slo_met=8)
+    requests = ObjectiveRequests()
+    requests.add([seen])
+    [(cell, times)] = requests.lacking().items()
+    assert cell == (seen.mix, seen.sharing, seen.load)
+    assert times == pytest.approx(queries_needed(counted, LATE) / 10), "those that never ended are late, not absent"
+
+
+def test_enough_requests_lack_nothing_and_trials_without_an_objective_are_not_counted():
+    enough = queries_needed(0.9, 0)
+    requests = ObjectiveRequests()
+    requests.add([observed(slo_met=None), observed(n=10 * enough, slo_met=10 * enough)])
+    assert requests.lacking() == {}
+    requests.add([observed(mix="other", n=1, slo_met=1)])
+    assert [mix for mix, *_ in requests.lacking()] == ["other"]

@@ -12,6 +12,7 @@ import pytest
 from cotenant.errors import WatchError
 from cotenant.store import watched
 from cotenant.store.folder import RunFolder
+from cotenant.store.reading import open_runs
 from cotenant.store.verifying import Verified, digest_of_run, verify_run
 from cotenant.store.watched import role_unit, sensor_name, traffic_of, watched_counts, watched_runs, watched_totals
 from tests.store.synthetic import trial, unsealed
@@ -185,3 +186,12 @@ def test_the_digest_is_over_names_and_contents(tmp_path):
     assert digest_of_run(tmp_path) == hashlib.sha256(parts.encode()).hexdigest()
     (tmp_path / "c").write_bytes(b"")
     assert digest_of_run(tmp_path) != hashlib.sha256(parts.encode()).hexdigest()
+
+
+def test_a_start_has_what_all_its_copies_served(tmp_path):
+    run = RunFolder.create(tmp_path / "r", {"run": "r"})
+    run.commit(trial(0, tenants=("m#1", "m#2"), requests=4))
+    run.commit(trial(1, tenants=("m#1", "m#2"), requests=3, verdict="invalid"))
+    with open_runs([run.path]) as opened:
+        first, second = watched.starts(opened)
+    assert (first.throughput_rps, second.throughput_rps) == (pytest.approx(2000.0), None), "1 ms each"
