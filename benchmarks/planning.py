@@ -129,7 +129,7 @@ def of_catalogue(count: int, *, seed: int = 1) -> dict[str, Any]:
         alone = alone_s(name)
         tenants[f"t{number}"] = {
             "workload": name, "rate": f"{random.uniform(0.02, 0.4) / alone:.3g}/s", "at_once": "1..16",
-            "slo": {"p99": f"{1e3 * alone * random.uniform(6, 20):.3g}ms"},
+            "slo": {"p99": f"{1e3 * alone * random.uniform(6, 20):.1f}ms"},
         }  # fmt: skip
     return {"tenants": tenants}
 

@@ -102,6 +102,17 @@ def test_devices_are_joined_where_only_a_wide_range_keeps_them_apart():
     assert len(planned(tenants, [KIND], rough, closer=closer).devices) == 1
 
 
+def test_a_device_is_emptied_where_its_tenants_fit_on_others_one_by_one():
+    tenants, works = [tenant(f"t{number}", limit=45.0) for number in range(6)], [Work(15.0)] * 6
+    rough, closer = toy(works, margin=0.5), toy(works, margin=0.05)
+    kind = DeviceKind("sim:t4", "T4", 16 * GIB, 1.0, "a price", 6, ("processes",))
+    assert len(planned(tenants, [kind], rough).devices) == 3
+    found = planned(tenants, [kind], rough, closer=closer)
+    assert [len(device.tenants) for device in found.devices] == [3, 3], (
+        "no two of three devices can be joined as they are"
+    )
+
+
 def test_a_gpu_without_mig_says_so():
     with pytest.raises(Impossible, match="sim:t4 has no MIG, which `isolation: mig` needs"):
         planned([tenant("a", isolation="mig")], [KIND], toy([Work(5.0)]))

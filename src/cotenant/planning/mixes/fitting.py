@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from cotenant.planning.mixes.judge import MixJudge
+from cotenant.planning.mixes.judge import MOST_ON_ONE, MixJudge
 from cotenant.planning.mixes.second_opinion import SecondOpinion
 from cotenant.planning.mixes.tenants import Unit
 from cotenant.planning.solver.generation import Solved
@@ -14,6 +14,8 @@ from cotenant.planning.solver.problem import NOBODY, PlacedGroup, cost_of
 
 MOST_JOINED = 14
 """Largest number of devices of which pairs are joined."""
+MOST_EMPTIED = 3
+"""Devices, those of the fewest units, whose units are tried on others."""
 
 Units = tuple[Unit, ...]
 
@@ -65,6 +67,8 @@ def joined_devices(judge: MixJudge, solved: Solved, opinion: SecondOpinion, more
             columns, missing = joined, [other for other in missing if other != unit]
     while len(columns) <= MOST_JOINED and (joined := _joined(judge, columns, opinion, more)) is not None:
         columns = joined
+    while (emptied := _emptied(judge, columns, opinion, more)) is not None:
+        columns = emptied
     cost = cost_of(columns)
     return replace(solved, columns=tuple(columns), left_out=tuple(missing), cost=cost, bound=min(solved.bound, cost))
 
@@ -81,7 +85,7 @@ def _joined(
     pairs = [pair for pair in combinations(range(len(columns)), 2) if not last or pair[1] == len(columns) - 1]
     for first, other in pairs:
         members = tuple(sorted((*columns[first].members, *columns[other].members)))
-        if not more() or columns[first].devices > 1 or columns[other].devices > 1:
+        if not more() or columns[first].devices > 1 or columns[other].devices > 1 or len(members) > MOST_ON_ONE:
             continue
         kinds = {
             judge.ways[column.option].kind for column in (columns[first], columns[other]) if column.option != NOBODY
@@ -95,4 +99,24 @@ def _joined(
                     rest = [column for index, column in enumerate(columns) if index not in (first, other)]
                     return [*rest, PlacedGroup(option, members, cost)]
         opinion.also.discard(seats)
+    return None
+
+
+def _emptied(
+    judge: MixJudge, columns: Sequence[PlacedGroup], opinion: SecondOpinion, more: Callable[[], bool]
+) -> list[PlacedGroup] | None:
+    """The columns without the smallest of those whose units all find a place on others; None if there is none."""
+    small = sorted((column for column in columns if column.devices == 1), key=lambda column: len(column.members))
+    for column in small[:MOST_EMPTIED]:
+        rest = [other for other in columns if other is not column]
+        for unit in column.members:
+            moved = [*rest, PlacedGroup(NOBODY, (unit,), 0.0)]
+            # The device that becomes free pays for nothing: its units go where they cost less than it did.
+            joined = _joined(judge, moved, opinion, more, last=True)
+            if joined is None:
+                break
+            rest = joined
+        else:
+            if cost_of(rest) < cost_of(columns) - 1e-9:
+                return rest
     return None

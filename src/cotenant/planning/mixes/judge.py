@@ -23,6 +23,8 @@ PER_DEVICE = ("cost", "devices")
 SHARES = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0)
 """Percentages a tenant may be limited to."""
 TOO_MUCH = 1000.0
+MOST_ON_ONE = 16
+"""Units that a plan puts on one device, unless it is asked for another number."""
 LAST_PERCENT = 0.02
 """Share of a device that headroom is worth: within it, the number of requests at once with the least strain wins."""
 

@@ -8,7 +8,7 @@ import numpy as np
 from cotenant.errors import CotenantError
 from cotenant.planning.mixes.cut import plan_of_instances
 from cotenant.planning.mixes.fitting import fitting, joined_devices
-from cotenant.planning.mixes.judge import PER_DEVICE, KnownTenants, Laid, Minimise, MixJudge
+from cotenant.planning.mixes.judge import MOST_ON_ONE, PER_DEVICE, KnownTenants, Laid, Minimise, MixJudge
 from cotenant.planning.mixes.kinds import DeviceKind
 from cotenant.planning.mixes.predictor import MixPredictor
 from cotenant.planning.mixes.replicas import floors, replicas_of, too_few
@@ -22,7 +22,6 @@ from cotenant.planning.solver.solve import bound_by_number, solve
 from cotenant.tenancy.sharing import SCHEDULED
 from cotenant.text import amount
 
-MOST_ON_ONE = 16
 TRIES = 10
 """Where not all tenants fit, the part of the time for each try at some of them."""
 SEARCHED, CONFIRMED, JOINED, ROOMY = 0.5, 0.7, 0.8, 0.9
