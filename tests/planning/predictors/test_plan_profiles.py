@@ -50,7 +50,7 @@ def test_a_check_simulates_the_planned_software():
         for software in ("eager", "tensorrt")
     ]
     (eager,), (compiled,) = (simulated_device(device, [1], risk=0.1) for device in devices)
-    assert compiled.tail_ms < 0.8 * eager.tail_ms
+    assert compiled.tail_ms.est < 0.8 * eager.tail_ms.est
 
 
 @pytest.mark.parametrize("sharing", ["processes", "mps"])
