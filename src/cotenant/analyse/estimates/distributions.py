@@ -43,25 +43,21 @@ def _scale(a: float, b: float, x: float) -> float:
 
 
 def _fraction(a: float, b: float, x: float) -> float:
-    """The continued fraction by Lentz's algorithm."""
-    c, d = 1.0, 1.0 / _away_from_zero(1 - (a + b) * x / (a + 1))
+    """The continued fraction by Lentz's algorithm; no part of it may be 0."""
+    c, d = 1.0, 1.0 / (1 - (a + b) * x / (a + 1) or _TINY)
     value = d
     for m in range(1, _MOST_STEPS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        d = 1.0 / _away_from_zero(1 + even * d)
-        c = _away_from_zero(1 + even / c)
+        d = 1.0 / (1 + even * d or _TINY)
+        c = 1 + even / c or _TINY
         value *= d * c
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        d = 1.0 / _away_from_zero(1 + odd * d)
-        c = _away_from_zero(1 + odd / c)
+        d = 1.0 / (1 + odd * d or _TINY)
+        c = 1 + odd / c or _TINY
         value *= d * c
         if abs(d * c - 1) < _CLOSE:
             break
     return value
-
-
-def _away_from_zero(value: float) -> float:
-    return value if abs(value) > _TINY else _TINY
 
 
 def beta_quantile(a: float, b: float, probability: float) -> float:
