@@ -11,6 +11,7 @@ from cotenant.planning.exports.model import Model, exported
 from cotenant.planning.exports.targets import export
 from cotenant.planning.mixes.serving_plan import KeptObjective, PlannedDevice, SeatedTenant, ServingPlan
 from cotenant.tenancy.interval import Interval
+from tests.support import pace
 
 GIB = 2**30
 TESTS = Path(__file__).parent.parent
@@ -106,7 +107,7 @@ class Machine:
     def run(self, script, *words, cwd="/", **settings):
         return subprocess.run(
             ["bash", str(self.folder / script), *words], env={**self.environment, **settings}, cwd=cwd,
-            capture_output=True, text=True, timeout=100, check=False,
+            capture_output=True, text=True, timeout=100 * pace.measured(), check=False,
         )  # fmt: skip
 
     @property

@@ -15,6 +15,7 @@ from cotenant.errors import WatchError
 from cotenant.measure.watch.watch_session import WatchSession
 from cotenant.store.folder import RunFolder
 from tests.measure.watch.driving import address_of, traffic, until
+from tests.support import pace
 
 METRIC = "http_request_duration_seconds"
 
@@ -199,7 +200,7 @@ def test_ctrl_c_ends_it_with_the_answer_and_a_complete_run(app, tmp_path, number
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert "watching" in process.stderr.readline()
     process.send_signal(number)
-    said, _ = process.communicate(timeout=60)
+    said, _ = process.communicate(timeout=60 * pace.measured())
     assert process.returncode == code
     [folder] = (tmp_path / "watched").iterdir()
     assert RunFolder.open(folder).manifest["state"] == "complete"
