@@ -44,6 +44,13 @@ def test_a_run_shows_itself_in_one_line(run):
     assert "<table>" in run._repr_html_()
 
 
+def test_an_answer_and_an_explanation_say_what_they_are_instead_of_listing_their_fields(run):
+    first = str(run.answer).splitlines()[0]
+    assert str(run.answer).splitlines() == list(run.opening)
+    assert repr(run.answer) == f"<cotenant.types.Answer: {first}>"
+    assert repr(run.explain()).endswith(f" mixes: {first}>")
+
+
 def test_a_run_is_what_show_returns_for_its_folder(run):
     again = cotenant.show(run.folder)
     assert isinstance(again, cotenant.Run)

@@ -177,7 +177,7 @@ def _size(option: SharingOption) -> float:
     return option.work.est or 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Answer:
     """The recommendations drawn from a summary."""
 
@@ -200,6 +200,14 @@ class Answer:
     def undecided(self) -> tuple[MixChoice, ...]:
         """Mixes that further measurements would settle."""
         return tuple(choice for choice in self.choices if choice.verdict == "open")
+
+    def __str__(self) -> str:
+        from cotenant.analyse.decision.wording import headline
+
+        return "\n".join(headline(self))
+
+    def __repr__(self) -> str:
+        return f"<cotenant.types.Answer: {str(self).partition(chr(10))[0]}>"
 
 
 def decide(summary: Summary, study: str = "FILE") -> Answer:

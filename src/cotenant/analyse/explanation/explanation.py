@@ -148,7 +148,7 @@ def _by_trial(evidence: Sequence[TenantEvidence], name: str) -> dict[TrialKey, f
     return {(item.seen.run, item.seen.trial): value for item in evidence if (value := getattr(item, name)) is not None}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """All of it."""
 
@@ -167,6 +167,9 @@ class Explanation:
     more: tuple[str, ...]
     """Measurements that would explain more, a sentence each."""
     simulated: bool
+
+    def __repr__(self) -> str:
+        return f"<cotenant.types.Explanation of {len(self.mixes)} mixes: {str(self.answer).partition(chr(10))[0]}>"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, stable within a schema version."""
