@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.devices.state_folder import state_folder
+from cotenant.cache import state_folder
 
 
 @pytest.fixture

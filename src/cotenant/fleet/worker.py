@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from cotenant.cache import state_folder
 from cotenant.devices.protocol import Device
-from cotenant.devices.state_folder import state_folder
 from cotenant.errors import CotenantError
 from cotenant.fleet import wire
 from cotenant.fleet.agent import NodeAgent

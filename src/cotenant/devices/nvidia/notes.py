@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant import opening
-from cotenant.devices.state_folder import state_folder
+from cotenant.cache import state_folder
 
 log = logging.getLogger(__name__)
 

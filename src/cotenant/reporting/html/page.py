@@ -31,7 +31,7 @@ from cotenant.reporting.figures.names import Condition
 from cotenant.reporting.html.assets import columnar, embedded_json, markup, policy, resource, scripts
 from cotenant.reporting.html.matrix import Matrix, heat_maps, matrix_of
 from cotenant.reporting.html.tenant_lines import HEADS, keys, tenant_lines, token_lines
-from cotenant.reporting.results.copies_grouped import copies_grouped
+from cotenant.reporting.results.copied import copies_grouped
 from cotenant.reporting.results.decided import devices_elements
 from cotenant.reporting.results.measured import errors_by_class, table_elements
 from cotenant.reporting.results.methods import methods_elements

@@ -30,7 +30,7 @@ from cotenant.reporting.elements import (
 from cotenant.reporting.elements.markdown import markdown
 from cotenant.reporting.main_table import main_table
 from cotenant.reporting.results.activity import device_elements
-from cotenant.reporting.results.copies_grouped import copies_grouped
+from cotenant.reporting.results.copied import copies_grouped
 from cotenant.reporting.results.decided import TRIALS, answer_elements, options_table, side_by_side_elements
 from cotenant.reporting.results.methods import methods_elements
 from cotenant.store.manifest import own_loads

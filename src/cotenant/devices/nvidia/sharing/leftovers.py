@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from cotenant import opening
+from cotenant.cache import state_folder
 from cotenant.devices.nvidia import library, nvml, tools
 from cotenant.devices.nvidia.notes import process_start
 from cotenant.devices.nvidia.sharing import compute_mode
 from cotenant.devices.nvidia.sharing.daemon import Daemon
-from cotenant.devices.state_folder import state_folder
 from cotenant.errors import CotenantError, DeviceError
 
 log = logging.getLogger(__name__)
