@@ -107,6 +107,12 @@ def amount(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+def rate(per_second: float, noun: str = "request", digits: int = 3) -> str:
+    """`1 request/s`, `0.5 requests/s`, `12,000 items/s`."""
+    number = f"{float(f'{per_second:.{digits}g}'):,g}"
+    return f"{number} {noun}{'' if number == '1' else 's'}/s"
+
+
 def listed(names: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

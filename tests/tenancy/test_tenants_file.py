@@ -74,11 +74,14 @@ def test_a_batch_is_the_items_of_a_request_for_every_verb(written):
 def test_requests_and_items_are_shown_in_a_line_for_each_tenant_with_a_rate(written):
     path = written(
         "tenants: {a: {workload: bert-base-mini, batch: 8, rate: 100/s}, b: {workload: bert-base-mini},"
-        " c: {workload: bert-base-mini, load: poisson(3)}}"
+        " c: {workload: bert-base-mini, load: poisson(3)}, d: {workload: bert-base-mini, rate: 1/s},"
+        " e: {workload: bert-base-mini, rate: 12000/s}}"
     )
     assert demands(load_study(path).tenants) == [
         "a: 100 requests/s of 8 items, 800 items/s",
         "c: 3 requests/s, 3 items/s",
+        "d: 1 request/s, 1 item/s",
+        "e: 12,000 requests/s, 12,000 items/s",
     ]
 
 

@@ -70,17 +70,20 @@ def _swept(levels: Sequence[tuple[float, MixChoice]]) -> bool:
 def _about(mix: str, swept: dict[str, list[tuple[float, MixChoice]]], summary: Summary) -> Iterator[str]:
     some = next(iter(swept.values()))[0][1].best.cell
     shares = "%" in some.load
-    unit = " of what each can do alone" if shares else " requests/s each"
     basis = "Simulated: " if some.simulated else ""
     form = percent if shares else "{:,g}".format
+
+    def each(text: str) -> str:
+        unit = "of what each can do alone" if shares else f"request{'' if text.split()[-1] == '1' else 's'}/s each"
+        return f"{text} {unit}"
 
     def at(found: Mapping[str, float | None]) -> str:
         texts = {kind: untouched(kind) if rate is None else form(rate) for kind, rate in found.items()}
         if len(set(texts.values())) == 1:
             however = ", however requests arrive" if len(texts) == len(swept) > 1 else ""
             under = f" under {' and '.join(texts)}" if len(texts) < len(swept) else ""
-            return f"{next(iter(texts.values()))}{unit}{under}{however}"
-        return f"{', '.join(f'{text} ({kind})' for kind, text in texts.items())}{unit}"
+            return f"{each(next(iter(texts.values())))}{under}{however}"
+        return each(", ".join(f"{text} ({kind})" for kind, text in texts.items()))
 
     def untouched(kind: str) -> str:
         return f"above {form(swept[kind][-1][0])}"
@@ -90,7 +93,7 @@ def _about(mix: str, swept: dict[str, list[tuple[float, MixChoice]]], summary: S
         bend = f"the knee, beyond which a median latency more than doubles: {at(knees)}."
     else:
         most = max(rate for levels in swept.values() for rate, _ in levels)
-        bend = f"no median latency doubles up to {form(most)}{unit}, the heaviest load tried."
+        bend = f"no median latency doubles up to {each(form(most))}, the heaviest load tried."
     if not any(choice.best.objectives for levels in swept.values() for _, choice in levels):
         yield _opened(basis, bend)
         return

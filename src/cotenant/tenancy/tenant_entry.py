@@ -30,6 +30,7 @@ from cotenant.tenancy.values import (
     one_of,
 )
 from cotenant.tenancy.words import did_you_mean, expected, is_number, shown
+from cotenant.text import rate
 from cotenant.workloads.catalogue import generators
 from cotenant.workloads.protocol import AUTO_AT_ONCE, SOFTWARE, Software, WorkloadSpec, in_steps
 from cotenant.workloads.servers.spec import SERVER_FORMS, ServerSpec, is_server
@@ -378,9 +379,9 @@ def demand(name: str, entry: TenantEntry) -> str:
     """
     if entry.load is None or entry.load.rate_rps is None:
         return ""
-    rate = entry.load.rate_rps
+    rate_rps = entry.load.rate_rps
     items = f" of {entry.batch} items" if entry.batch > 1 else ""
-    return f"{name}: {rate:.4g} requests/s{items}, {rate * entry.batch:.4g} items/s"
+    return f"{name}: {rate(rate_rps, digits=4)}{items}, {rate(rate_rps * entry.batch, 'item', digits=4)}"
 
 
 def demands(tenants: Mapping[str, TenantEntry], most: int = 20) -> list[str]:

@@ -37,6 +37,11 @@ def test_a_knee_that_is_known_comes_before_objectives_that_are_not():
     ]
 
 
+def test_a_rate_of_one_is_singular():
+    assert findings(at(0.5, 11), at(1, 14), at(2, 60))[0].endswith("up to 1 request/s each.")
+    assert findings(at(0.25, 11), at(0.5, 11), at(1, 11))[1].startswith("No median latency doubles up to 1 request/s")
+
+
 def test_without_objectives_the_knee_is_the_finding():
     runs = [at(rate, time_ms, limit_ms=None) for rate, time_ms in ((5, 11), (10, 12), (20, 30))]
     assert findings(*runs) == ["The knee, beyond which a median latency more than doubles: 10 requests/s each."]

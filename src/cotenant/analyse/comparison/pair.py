@@ -35,7 +35,7 @@ from cotenant.analyse.sharing.evidence import TenantEvidence
 from cotenant.analyse.tabular import document
 from cotenant.tenancy.interval import Estimate, Missing, Number
 from cotenant.tenancy.records import TenantObservation
-from cotenant.text import percent
+from cotenant.text import percent, rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +289,7 @@ def _refusal(old: BlockSeries, new: BlockSeries, margin: float) -> tuple[Because
     if old.works != new.works:
         return "other work", _other_work(old, new)
     if old.rate_rps and new.rate_rps and abs(math.log(new.rate_rps / old.rate_rps)) > math.log1p(margin):
-        rates = f"{old.rate_rps:.3g} requests/s came before and {new.rate_rps:.3g} now"
+        rates = f"{rate(old.rate_rps)} came before and {new.rate_rps:.3g} now"
         return "other rate", f"{rates}; state the rate in requests/s and not as a share of capacity"
     if min(len(old.time), len(new.time)) < 2:
         return "too few blocks", "one block has no interval; run at least 5 blocks each"

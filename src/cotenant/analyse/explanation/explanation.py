@@ -24,7 +24,7 @@ from cotenant.analyse.sharing.summary import Summary
 from cotenant.analyse.tabular import document
 from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.records import OWN, TenantObservation
-from cotenant.text import percent
+from cotenant.text import percent, rate
 
 # --- influences from outside the mixes: foreign processes, the hypervisor, too much load, a falling clock
 
@@ -114,7 +114,7 @@ def _overloads(evidence: Sequence[TenantEvidence]) -> Iterator[Circumstance]:
         seconds = sum(item.seen.n / item.seen.throughput_rps for item in group if item.seen.throughput_rps)
         if not behind(fmean(asked), served, seconds) if asked else unserved <= 1 - KEEPS_UP:
             continue
-        offered = f"{fmean(asked):.3g} requests/s were offered" if asked else "more was offered"
+        offered = f"{rate(fmean(asked))} offered" if asked else "more was offered"
         waiting = [1 - item.service_ns / item.seen.mean_latency_ns for item in group if item.service_ns and item.seen.n]
         waits = f", {percent(max(fmean(waiting), 0))} of its latency is waiting" if waiting else ""
         where = "alone" if group[0].seen.solo else f"in {mix} ({sharing})"

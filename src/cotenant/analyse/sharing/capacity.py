@@ -10,7 +10,7 @@ from cotenant.analyse.sharing.cells import Cell, usable
 from cotenant.analyse.sharing.evidence import arrivals_and_rate
 from cotenant.analyse.sharing.summary import Summary, TenantSummary
 from cotenant.tenancy.records import Int64s, TenantObservation
-from cotenant.text import in_time, percent
+from cotenant.text import in_time, percent, rate
 
 FEWEST_LEVELS = 3
 """Fewest rates for a curve."""
@@ -127,14 +127,12 @@ def _sentence(curve: CapacityCurve, alone: CapacityCurve | None, *, several: boo
     knee, broken = curve.knee, curve.broken
     if knee is None:
         assert broken is not None
-        what = (
-            f"misses its objectives already at {broken.rate_rps:.3g} requests/s ({in_time(broken.attainment)} in time)"
-        )
+        what = f"misses its objectives already at {rate(broken.rate_rps)} ({in_time(broken.attainment)} in time)"
     elif broken is None:
-        what = f"keeps its objectives at every rate measured, up to {knee.rate_rps:.3g} requests/s"
+        what = f"keeps its objectives at every rate measured, up to {rate(knee.rate_rps)}"
     else:
         what = (
-            f"keeps its objectives up to {knee.rate_rps:.3g} requests/s, and no longer at {broken.rate_rps:.3g} "
+            f"keeps its objectives up to {rate(knee.rate_rps)}, and no longer at {broken.rate_rps:.3g} "
             f"({in_time(broken.attainment)} in time)"
         )
     before = None if alone is None else alone.knee
