@@ -76,6 +76,10 @@ def test_a_decoder_takes_ids_as_generate_does():
                 ({"input_ids": row, "top_kk": 3}, "did you mean top_k"),
                 ({}, "one prompt"),
                 ({"input_ids": []}, "empty"),
+                ({"input_ids": torch.tensor([0.5])}, "whole numbers"),
+                ({"input_ids": row[None]}, "shape (n) or (1, n)"),
+                ({"input_ids": 7}, "whole numbers"),
+                ({"input_ids": "a text"}, "whole numbers"),
             ):
                 with pytest.raises(ServingError) as caught:
                     await tenant(**wrong)

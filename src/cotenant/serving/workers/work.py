@@ -148,9 +148,15 @@ def prompt_of(args: tuple[Any, ...], kwargs: Mapping[str, Any], tokens: int) -> 
 
 def _row(value: Any, name: str) -> tuple[int, ...]:
     """A sequence or tensor of shape (n) or (1, n)."""
-    value = value.tolist() if hasattr(value, "tolist") else list(value)
-    if value and isinstance(value[0], list | tuple):
-        if len(value) > 1:
-            raise BadInput(f"{name} has {len(value)} prompts; a call takes one.", hint="Make a call for each.")
-        value = list(value[0])
-    return tuple(int(token) for token in value)
+    try:
+        value = list(value.tolist() if hasattr(value, "tolist") else value)
+        if value and isinstance(value[0], list | tuple):
+            if len(value) > 1:
+                raise BadInput(f"{name} has {len(value)} prompts; a call takes one.", hint="Make a call for each.")
+            value = list(value[0])
+        row = [int(number) for number in value]
+    except (TypeError, ValueError):
+        row = None
+    if row is None or row != value:  # 0.5 isn't token 0
+        raise BadInput(f"{name} has to be whole numbers, of shape (n) or (1, n).")
+    return tuple(row)
