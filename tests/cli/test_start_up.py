@@ -20,6 +20,12 @@ def test_help_and_mistakes_load_nothing_heavy(arguments):
     assert done.stdout.splitlines()[-1] == "LOADED"
 
 
+def test_python_can_be_asked_for_the_command():
+    done = subprocess.run([sys.executable, "-m", "cotenant", "shwo"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "did you mean show" in done.stderr
+
+
 def test_no_verbs_help_loads_anything_heavy():
     code = (
         "import sys; from cotenant.cli.main import VERBS, main; "
