@@ -9,7 +9,6 @@ from typing import Any, Literal
 from cotenant.analyse.copy_options import CopiesOption
 from cotenant.analyse.sharing.summary import Summary
 from cotenant.tenancy.interval import Number
-from cotenant.tenancy.load import Load
 from cotenant.text import amount, figure, percent, size, times
 
 # --- a single copy at rising load: beyond how many requests in flight does throughput stop growing?
@@ -78,6 +77,8 @@ class Tuning:
 
 def levels_of(summary: Summary) -> Iterable[CopyLevel]:
     """The levels of a tuning run."""
+    from cotenant.tenancy.load import Load  # loads pydantic, which showing a run doesn't need
+
     for tenant in summary.tenants:
         yield CopyLevel(
             Load.model_validate(tenant.cell.load).outstanding, tenant.throughput_rps, tenant.mean_latency_ms
