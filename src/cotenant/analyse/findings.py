@@ -74,8 +74,8 @@ def _about(mix: str, swept: dict[str, list[tuple[float, MixChoice]]], summary: S
     form = percent if shares else "{:,g}".format
 
     def each(text: str) -> str:
-        unit = "of what each can do alone" if shares else f"request{'' if text.split()[-1] == '1' else 's'}/s each"
-        return f"{text} {unit}"
+        noun = "request" if text in ("1", "above 1") else "requests"
+        return f"{text} of what each can do alone" if shares else f"{text} {noun}/s each"
 
     def at(found: Mapping[str, float | None]) -> str:
         texts = {kind: untouched(kind) if rate is None else form(rate) for kind, rate in found.items()}
