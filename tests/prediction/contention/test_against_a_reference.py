@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.prediction.contention import engine, rates, state
 from cotenant.prediction.contention.layout import Slicing
-from cotenant.prediction.contention.simulate import Player, claims, in_flight, simulate
+from cotenant.prediction.contention.simulate import Player, claims, simulate
 from cotenant.prediction.contention.trace import Trace
 
 # --- the law: speeds of kernels side by side
@@ -29,7 +29,7 @@ def filled(wanted, weights, room):
 
 
 def speeds_of(kernels):
-    """Speeds of kernels, each (occupancy, dram, weight, SM and DRAM domain, priority, memory, cached, in flight)."""
+    """Speeds of kernels, each (occupancy, dram, weight, SM domain, DRAM domain, priority)."""
     speeds = [1.0] * len(kernels)
     for domain in {kernel[3] for kernel in kernels}:
         room = 1.0
@@ -41,10 +41,6 @@ def speeds_of(kernels):
             room = max(room - sum(parts), 0.0)
     for domain in {kernel[4] for kernel in kernels}:
         mine = [i for i, kernel in enumerate(kernels) if kernel[4] == domain]
-        flying = {i: speeds[i] * kernels[i][8] for i in mine}
-        slower = {i: longer_waits(*kernels[i][6:], sum(flying.values()), speeds[i]) for i in mine}
-        for i in mine:
-            speeds[i] /= slower[i]
         parts = filled([speeds[i] * kernels[i][1] for i in mine], [1.0] * len(mine), 1.0)
         for i, part in zip(mine, parts, strict=True):
             if part < speeds[i] * kernels[i][1]:
@@ -52,43 +48,20 @@ def speeds_of(kernels):
     return speeds
 
 
-def longer_waits(memory, cached, own, load, speed):
-    """How much longer a kernel takes with this many requests in flight: arithmetic and DRAM's time overlap."""
-    others = load - speed * own
-    lost = cached * others / (others + own) if others > 1e-12 else 0.0
-    latency = max(math.sqrt((1 + load**2) / (1 + own**2)), 1.0)
-    longer = ((memory + lost) * latency * speed) ** 4 - (memory * speed) ** 4
-    return (1 + 0.56 * longer) / (1 + 0.3 * longer) if longer > 1e-3 else 1.0
-
-
-@pytest.mark.parametrize("longer", [0.01, 0.1, 1.0, 3.0])
-def test_waits_and_arithmetic_overlap_as_in_the_costs_of_kernels(longer):
-    assert longer_waits(1.0, 0.0, 0.0, math.sqrt(math.sqrt(1 + longer) - 1), 1.0) == pytest.approx(
-        (1 + longer) ** 0.25, rel=0.012
-    )
-
-
 def random_kernels(random, count):
-    flying = {0.0: 0.0, 0.3: 0.5, 0.6: 0.75, 1.0: 4.0}
-    drams = random.choice(list(flying), count)
     return [
         (
-            random.choice([0.2, 0.5, 0.9, 1.0]), dram, random.choice([1.0, 2.0, 7.5]),
-            int(random.integers(2)), int(random.integers(2)), int(random.integers(2)), random.choice([0.0, 0.4, 0.9]),
-            random.choice([0.0, 0.3]), flying[dram],
+            random.choice([0.2, 0.5, 0.9, 1.0]), random.choice([0.0, 0.3, 0.6, 1.0]), random.choice([1.0, 2.0, 7.5]),
+            int(random.integers(2)), int(random.integers(2)), int(random.integers(2)),
         )
-        for dram in drams
+        for _ in range(count)
     ]  # fmt: skip
 
 
 def filled_by_the_engine(kernels):
     floats = np.zeros((len(kernels), state.COLUMNS))
-    columns = [
-        state.OCCUPANCY, state.DRAM, state.WEIGHT, state.SM_DOMAIN, state.DRAM_DOMAIN, state.PRIORITY, state.MEMORY,
-        state.CACHED, state.IN_FLIGHT,
-    ]  # fmt: skip
+    columns = [state.OCCUPANCY, state.DRAM, state.WEIGHT, state.SM_DOMAIN, state.DRAM_DOMAIN, state.PRIORITY]
     floats[:, columns] = kernels
-    floats[:, state.CALM] = 1 / (1 + floats[:, state.IN_FLIGHT] ** 2)
     order = np.array(sorted(range(len(kernels)), key=lambda i: -kernels[i][5]), np.int64)
     crowded = rates.fill_rates(len(kernels), order, floats)
     return floats[:, state.FRESH] if crowded else np.ones(len(kernels))
@@ -158,8 +131,7 @@ def plainly(players, window_end, slicing=None):  # noqa: C901, PLR0912 - in one 
         if slicing is None:
             speeds = speeds_of([
                 (t.player.trace.occupancy[t.kernel], t.player.trace.dram[t.kernel], claims(t.player.trace)[t.kernel],
-                 t.player.sm_domain, t.player.dram_domain, t.player.priority, t.player.trace.memory[t.kernel],
-                 t.player.trace.cached[t.kernel], in_flight(t.player.trace)[t.kernel]) for t in resident
+                 t.player.sm_domain, t.player.dram_domain, t.player.priority) for t in resident
             ])  # fmt: skip
             speed = {id(t): value for t, value in zip(resident, speeds, strict=True)}
         elif resident:

@@ -10,14 +10,10 @@ from cotenant.prediction.contention.layout import Part, Slicing
 from cotenant.prediction.contention.mix import MixTenant, mean_slowdowns, stretches
 from cotenant.prediction.contention.rates import fill_rates, lost_ns
 from cotenant.prediction.contention.state import (
-    CACHED,
-    CALM,
     COLUMNS,
     DRAM,
     DRAM_DOMAIN,
     FRESH,
-    IN_FLIGHT,
-    MEMORY,
     OCCUPANCY,
     PRIORITY,
     SM_DOMAIN,
@@ -43,7 +39,9 @@ def water(wanted, weights, room):
 
 
 def law(kernels):
-    """Speeds of kernels (occupancy, dram, weight, SM and DRAM domain, priority, memory, cached, in flight)."""
+    """Speeds of kernels (occupancy, dram, weight, SM domain, DRAM domain, priority)."""
+    if len(kernels) < 2 or (sum(k[0] for k in kernels) <= 1 and sum(k[1] for k in kernels) <= 1):
+        return [1.0] * len(kernels)
     speeds = [1.0] * len(kernels)
     for domain in {k[3] for k in kernels}:
         room = 1.0
@@ -55,25 +53,11 @@ def law(kernels):
             room -= sum(parts)
     for domain in {k[4] for k in kernels}:
         group = [n for n, k in enumerate(kernels) if k[4] == domain]
-        slower = [longer_waits([(speeds[n], *kernels[n][6:]) for n in group], at) for at in range(len(group))]
-        for n, factor in zip(group, slower, strict=True):
-            speeds[n] /= factor
         used = [speeds[n] * kernels[n][1] for n in group]
         for n, part, use in zip(group, water(used, [1.0] * len(used), 1.0), used, strict=True):
             if part < use:
                 speeds[n] = part / kernels[n][1]
     return speeds
-
-
-def longer_waits(kernels, at):
-    """Stretch of one of some kernels (speed, memory, cached, in flight) with a common DRAM and L2."""
-    load = sum(speed * flying for speed, _, _, flying in kernels)
-    speed, memory, cached, flying = kernels[at]
-    others = load - speed * flying
-    lost = cached * others / (others + flying) if others > 1e-12 else 0.0
-    latency = max(1.0, (1 + load**2) / (1 + flying**2))
-    longer = ((memory + lost) * speed) ** 4 * latency**2 - (memory * speed) ** 4
-    return (1 + 0.56 * longer) / (1 + 0.3 * longer) if longer > 1e-3 and len(kernels) > 1 else 1.0
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -88,17 +72,14 @@ def test_the_law_is_water_filling_by_priority_weight_and_domain(seed):
             int(dice.integers(0, 2)),
             int(dice.integers(0, 2)),
             int(dice.integers(0, 3)),
-            dice.uniform(0, 1.0) * dice.integers(0, 2),
-            dice.uniform(0, 0.5) * dice.integers(0, 2),
-            dice.uniform(0, 2.0) * dice.integers(0, 2),
         )
         for _ in range(count)
     ]
     state = np.zeros((count, COLUMNS))
-    columns = (OCCUPANCY, DRAM, WEIGHT, SM_DOMAIN, DRAM_DOMAIN, PRIORITY, MEMORY, CACHED, IN_FLIGHT)
-    for column, values in zip(columns, zip(*kernels, strict=True), strict=True):
+    for column, values in zip(
+        (OCCUPANCY, DRAM, WEIGHT, SM_DOMAIN, DRAM_DOMAIN, PRIORITY), zip(*kernels, strict=True), strict=True
+    ):
         state[:, column] = values
-    state[:, CALM] = 1 / (1 + state[:, IN_FLIGHT] ** 2)
     order = np.array(sorted(range(count), key=lambda n: -kernels[n][5]))
     crowded = fill_rates(count, order, state)
     assert (state[:, FRESH] if crowded else np.ones(count)) == pytest.approx(np.array(law(kernels)), abs=1e-9)
@@ -113,7 +94,7 @@ def test_time_lost_to_blocks_of_others():
 
 # --- the closed form, step by step
 
-COUNT, DURATION, OCC, BW, CLAIM, BLOCK, HOLDS, WAITS, KEPT, FLYING = range(10)
+COUNT, DURATION, OCC, BW, CLAIM, BLOCK, HOLDS = range(7)
 BEFORE, AFTER, LAUNCH, DEVICE, WAITED = range(5)
 
 
@@ -175,9 +156,7 @@ def speed_and_wait(n, of, kinds, kernels, seats, *, queued):
     """Of a kernel of class `of` of tenant n beside kernels of others."""
     others = [(other, kernels[other][kind]) for other, kind in kinds.items() if kind is not None]
     resident = [(n, kernels[n][of]), *others]
-    speeds = law(
-        [(row[OCC], row[BW], row[CLAIM], *seats[who], row[WAITS], row[KEPT], row[FLYING]) for who, row in resident]
-    )
+    speeds = law([(row[OCC], row[BW], row[CLAIM], *seats[who]) for who, row in resident])
     beside = [
         (speed, row) for speed, (who, row) in zip(speeds[1:], resident[1:], strict=True) if seats[who][0] == seats[n][0]
     ]

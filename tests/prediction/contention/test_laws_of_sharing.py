@@ -1,7 +1,5 @@
 """The sharing law: invariants for any kernels on any device, whatever the constants."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -96,26 +94,6 @@ def test_kernels_share_sms_evenly_and_small_demands_are_met():
 
 def test_small_bandwidth_demands_are_met():
     assert speeds([(0.3, 0.2), (0.3, 0.9), (0.3, 0.9)]) == pytest.approx([1.0, 0.4 / 0.9, 0.4 / 0.9])
-
-
-@pytest.mark.parametrize("kind", ["mps", "green"])
-def test_tenants_with_sms_of_their_own_wait_for_each_others_dram_and_cache(kind):
-    """Halves of a device under MPS percentages or green contexts: DRAM and L2 are common, and not used up."""
-    half = plain_trace(kernels=10, device_ns=1e6, occupancy=0.5 if kind == "mps" else 1.0, dram=0.45)
-    kept = replace(half, cached=np.full(10, 0.2))
-    light = replace(half, dram=np.full(10, 0.05), memory=np.full(10, 0.06), cached=np.zeros(10))
-
-    def slowdown(tenant: Trace, neighbour: Trace) -> float:
-        seats = [0, 0] if kind == "mps" else [0, 1]
-        players = [Player(trace, sm_domain=seat) for trace, seat in zip((tenant, neighbour), seats, strict=True)]
-        return per_request(together(players, window_ns=2e7))[0] / tenant.alone_ns()
-
-    assert 1.02 < slowdown(half, half) < 1.3
-    assert slowdown(kept, half) > slowdown(half, half) + 0.02, "its data are no longer in the L2"
-    assert slowdown(half, light) < 1.02, "a neighbour that hardly uses DRAM"
-    assert slowdown(light, half) == 1.0, "arithmetic waits for nobody"
-    apart = [Player(half, sm_domain=seat, dram_domain=seat) for seat in range(2)]
-    assert per_request(together(apart, window_ns=2e7)) == pytest.approx([half.alone_ns()] * 2), "MIG: memory apart"
 
 
 @settings(max_examples=25)

@@ -20,16 +20,13 @@ from cotenant.prediction.contention.demand import (
     AFTER,
     BEFORE,
     BLOCK,
-    CACHED,
     CLAIM,
     COUNT,
     DEVICE,
     DRAM,
     DURATION,
     HOLDS,
-    IN_FLIGHT,
     LAUNCH,
-    MEMORY,
     OCCUPANCY,
     RATIOS,
     WAITED,
@@ -37,13 +34,10 @@ from cotenant.prediction.contention.demand import (
 )  # fmt: skip
 from cotenant.prediction.contention.layout import Slicing
 from cotenant.prediction.contention.rates import fill_rates, lost_ns
-from cotenant.prediction.contention.state import CACHED as CACHED_NOW
-from cotenant.prediction.contention.state import CALM, COLUMNS, FRESH, PRIORITY
+from cotenant.prediction.contention.state import COLUMNS, FRESH, PRIORITY
 from cotenant.prediction.contention.state import DRAM as DRAM_NOW
 from cotenant.prediction.contention.state import DRAM_DOMAIN as DRAM_DOMAIN_NOW
 from cotenant.prediction.contention.state import HOLDS as HOLDS_NOW
-from cotenant.prediction.contention.state import IN_FLIGHT as IN_FLIGHT_NOW
-from cotenant.prediction.contention.state import MEMORY as MEMORY_NOW
 from cotenant.prediction.contention.state import OCCUPANCY as OCCUPANCY_NOW
 from cotenant.prediction.contention.state import SM_DOMAIN as SM_DOMAIN_NOW
 from cotenant.prediction.contention.state import WEIGHT as WEIGHT_NOW
@@ -343,10 +337,6 @@ def _side_by_side(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop,
                         state[other, DRAM_NOW] = kernels[other, kind, DRAM]
                         state[other, WEIGHT_NOW] = kernels[other, kind, CLAIM]
                         state[other, HOLDS_NOW] = kernels[other, kind, HOLDS]
-                        state[other, MEMORY_NOW] = kernels[other, kind, MEMORY]
-                        state[other, CACHED_NOW] = kernels[other, kind, CACHED]
-                        state[other, IN_FLIGHT_NOW] = kernels[other, kind, IN_FLIGHT]
-                        state[other, CALM] = 1.0 / (1.0 + kernels[other, kind, IN_FLIGHT] ** 2)
                         rank = resident
                         while rank > 0 and seats[order[rank - 1], 2] < seats[other, 2]:
                             order[rank] = order[rank - 1]

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.prediction.contention.simulate import claims, in_flight
+from cotenant.prediction.contention.simulate import claims
 from cotenant.prediction.contention.trace import Pace, Trace
 from cotenant.prediction.kernels.columns import Floats
 
 CLASSES = 6
-COUNT, DURATION, OCCUPANCY, DRAM, CLAIM, BLOCK, HOLDS, MEMORY, CACHED, IN_FLIGHT = range(10)
+COUNT, DURATION, OCCUPANCY, DRAM, CLAIM, BLOCK, HOLDS = range(7)
 """Columns of a class of kernels."""
 BEFORE, AFTER, LAUNCH, DEVICE, WAITED = range(5)
 """Columns of a request: host time before and after its kernels, time of launches, of kernels, and the number of kernels
@@ -53,7 +53,7 @@ def joined(demands: Sequence[Demands]) -> Demands:
 def demands_of(traces: Sequence[Trace]) -> Demands:
     """Summaries of traces."""
     return Demands(
-        np.array([_classes(trace) for trace in traces]).reshape(-1, CLASSES, IN_FLIGHT + 1),
+        np.array([_classes(trace) for trace in traces]).reshape(-1, CLASSES, HOLDS + 1),
         np.array(
             [
                 [
@@ -76,14 +76,11 @@ def _classes(trace: Trace) -> Floats:
     duration = trace.duration_ns[order]
     part = (1 / duration.size + duration / duration.sum()) / 2
     of = np.minimum(((np.cumsum(part) - part / 2) * CLASSES).astype(np.int64), CLASSES - 1)
-    table = np.zeros((CLASSES, IN_FLIGHT + 1))
+    table = np.zeros((CLASSES, HOLDS + 1))
     table[:, COUNT] = np.bincount(of, minlength=CLASSES)
     time = np.bincount(of, weights=duration, minlength=CLASSES)
     table[:, DURATION] = time / np.maximum(table[:, COUNT], 1.0)
-    shares = (
-        trace.occupancy, trace.dram, claims(trace), trace.block_ns, trace.holds, trace.memory, trace.cached,
-        in_flight(trace),
-    )  # fmt: skip
+    shares = (trace.occupancy, trace.dram, claims(trace), trace.block_ns, trace.holds)
     for column, share in enumerate(shares, OCCUPANCY):
         weighted = np.bincount(of, weights=share[order] * duration, minlength=CLASSES)
         table[:, column] = weighted / np.maximum(time, 1e-300)

@@ -14,8 +14,6 @@ from cotenant.prediction.contention.state import (
     ACTIVE,
     ALMOST_NS,
     BLOCK,
-    CACHED,
-    CALM,
     CLOSING,
     COMPLETIONS,
     DEVICE_NS,
@@ -27,13 +25,11 @@ from cotenant.prediction.contention.state import (
     HOLDS,
     HOST_NS,
     IDLE,
-    IN_FLIGHT,
     INTENDED_NS,
     KERNEL,
     KNOWN_NS,
     LAUNCHING,
     LEFT_NS,
-    MEMORY,
     NEVER_NS,
     NEXT_NS,
     NOW_NS,
@@ -93,7 +89,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
 
     Args:
         kernels: A row per kernel of all tenants: duration, occupancy, dram, tensor, launch, launches so far,
-            block, holds, whether the host waits for it, weight, memory, cached, in flight, calm.
+            block, holds, whether the host waits for it, weight.
         slots: Stage of each kernel.
         spans: First and last + 1 kernel of each tenant.
         host: Per tenant: before, after, first-output kernel (-1: none), its SM and DRAM domains' shares of the device.
@@ -374,10 +370,6 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
         floats[tenant, BLOCK] = kernels[k, 6]
         floats[tenant, HOLDS] = kernels[k, 7]
         floats[tenant, WEIGHT] = kernels[k, 9]
-        floats[tenant, MEMORY] = kernels[k, 10]
-        floats[tenant, CACHED] = kernels[k, 11]
-        floats[tenant, IN_FLIGHT] = kernels[k, 12]
-        floats[tenant, CALM] = kernels[k, 13]
         floats[tenant, SINCE_NS], at[tenant] = now, NEVER_NS
         rank = count
         while rank > 0 and domains[order[rank - 1], 3] < domains[tenant, 3]:

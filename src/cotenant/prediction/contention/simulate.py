@@ -18,7 +18,6 @@ NEVER_NS = 1e300
 
 _SHORTEST_BLOCK_NS = 100.0
 _MOST_ROUNDS = 1e4
-_SATURATED = 0.98
 _KERNELS, _SPANS, _HOSTS = 0, 2, 3
 """Positions in the engine's tables."""
 _ANY = 0
@@ -276,7 +275,7 @@ def _tables(players: Sequence[Player]) -> tuple[np.ndarray, ...]:
 def _columns(t: Trace) -> Floats:
     columns = (
         t.duration_ns, t.occupancy, t.dram, t.tensor, t.launch_ns, np.cumsum(t.launch_ns), t.block_ns, t.holds,
-        t.waited, claims(t), t.memory, t.cached, in_flight(t), 1.0 / (1.0 + in_flight(t) ** 2),
+        t.waited, claims(t),
     )  # fmt: skip
     return np.stack(columns, axis=1).astype(np.float64)
 
@@ -288,15 +287,6 @@ def claims(trace: Trace) -> Floats:
     """
     rounds = np.clip(trace.duration_ns / np.maximum(trace.block_ns, _SHORTEST_BLOCK_NS), 1.0, _MOST_ROUNDS)
     return np.asarray(rounds ** (1.0 - trace.dram))
-
-
-def in_flight(trace: Trace) -> Floats:
-    """By kernel, its requests to DRAM in flight relative to what saturates it.
-
-    Bandwidth is what requests in flight and the DRAM in series give (`kernels/cost.py`), solved for the former.
-    """
-    share = np.minimum(trace.dram, _SATURATED)
-    return np.asarray(share / np.sqrt(1.0 - share**2))
 
 
 def _spans(sizes: Sequence[int]) -> Ints:

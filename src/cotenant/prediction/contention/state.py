@@ -23,10 +23,7 @@ NEXT_NS, LEFT_NS, INTENDED_NS, STARTED_NS, HOST_NS, DEVICE_NS, FIRST_NS, STRETCH
 KNOWN_NS, SINCE_NS, SPEED, FRESH, OCCUPANCY, DRAM, TENSOR, BLOCK, HOLDS, WEIGHT = range(10, 20)
 # ... where it runs, and what is left of the SM domain of this number
 SM_DOMAIN, DRAM_DOMAIN, PRIORITY, SM_PART, DRAM_PART, FREE = range(20, 26)
-# ... and what its kernel has to do with DRAM: the time it waits for it, what the L2 spares it, what it has in flight,
-# how fast an answer then is, and what all kernels of the DRAM domain of this number have in flight
-MEMORY, CACHED, IN_FLIGHT, CALM, LOAD = range(26, 31)
-COLUMNS = 31
+COLUMNS = 26
 # Columns of the device's state
 NOW_NS, SLICE_END_NS, SWITCH_END_NS, COMPLETIONS, ACTIVE = range(5)
 

@@ -1,6 +1,6 @@
 """A tenant's request as the engine runs it: kernels with the shares of the device each holds alone."""
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -13,8 +13,6 @@ MPS (ParvaGPU, A100-80GB: ResNet-50, VGG-16, DenseNet-121, MobileNetV2)."""
 
 PLAIN_WAVES = 4
 """Waves of thread blocks of a kernel whose time alone is known."""
-_REACHED = 0.8
-"""Share of the DRAM bandwidth that kernels bound by it reach, where only their traffic is known."""
 _LEAST = 1e-6
 """A copy engine holds no SM; avoids a division by zero."""
 _SHORTEST_NS = 1.0
@@ -83,16 +81,8 @@ class Trace:
     """Host time of a request before its first launch."""
     after_ns: float = 0.0
     """Host time of a request after its last kernel."""
-    memory: Floats = field(default_factory=lambda: np.empty(0))
-    """Time of its DRAM traffic relative to its own; default: as far as the traffic itself says."""
-    cached: Floats = field(default_factory=lambda: np.empty(0))
-    """The same of what the L2 saves it from fetching again; default: nothing."""
 
     def __post_init__(self) -> None:
-        if self.memory.size == 0:
-            object.__setattr__(self, "memory", np.minimum(self.dram / _REACHED, 1.0))
-        if self.cached.size == 0:
-            object.__setattr__(self, "cached", np.zeros(self.dram.size))
         sizes = {
             getattr(self, field.name).size for field in fields(self) if field.name not in ("before_ns", "after_ns")
         }
@@ -130,7 +120,7 @@ class Trace:
         """Interpolate between the clocks of two traces: ``weight`` 0 is this trace, 1 the other."""
         blended = {
             name: getattr(self, name) * (1 - weight) + getattr(other, name) * weight
-            for name in ("duration_ns", "occupancy", "dram", "tensor", "block_ns", "memory", "cached")
+            for name in ("duration_ns", "occupancy", "dram", "tensor", "block_ns")
         }
         return replace(self, **blended)
 
@@ -196,8 +186,6 @@ def trace_of(
         waited=_inputs(kernels),
         before_ns=before_us * 1e3,
         after_ns=after_us * 1e3,
-        memory=np.minimum(costs.memory_ns / duration, 1.0),
-        cached=np.minimum(costs.cached_ns / duration, 1.0),
     )
 
 

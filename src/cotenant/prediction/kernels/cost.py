@@ -37,8 +37,6 @@ class Costs:
     """Time of the arithmetic alone."""
     memory_ns: Floats
     """Time of the DRAM traffic alone."""
-    cached_ns: Floats
-    """Additional time of that traffic if the L2 kept nothing from the kernel before."""
     l2_ns: Floats
     """Time of the traffic between SMs and L2 alone."""
     fixed_ns: Floats
@@ -58,7 +56,7 @@ class Costs:
         """The same with kernels slower by this factor, each with this delay."""
         if factor == 1.0 and gap_ns == 0.0:
             return self
-        times = {name: getattr(self, name) * factor for name in ("compute_ns", "memory_ns", "cached_ns", "l2_ns")}
+        times = {name: getattr(self, name) * factor for name in ("compute_ns", "memory_ns", "l2_ns")}
         later = {name: getattr(self, name) * factor + gap_ns for name in ("duration_ns", "fixed_ns")}
         return replace(self, **times, **later)
 
@@ -141,9 +139,7 @@ def solo_costs(
     shares = np.where(_plain_depthwise(kernels), shares * efficiency.plain_depthwise, shares)
     passing = np.isin(kernels.kind, _PASSING)
     reached = np.where(passing, part.drawn(used, efficiency), part.reach(used, efficiency))
-    rate = part.bandwidth * shares * reached
-    memory = dram_bytes / rate
-    cached = (kernels.read + kernels.written + partial - dram_bytes) / rate
+    memory = dram_bytes / (part.bandwidth * shares * reached)
     l2_rate = efficiency.l2_bytes_per_clock * gpu.clocks_mhz.boost * part.clock * used * 1e-3
     l2 = (kernels.read + kernels.written) / l2_rate
     launch_us = gpu.launch_us if efficiency.launch_us is None else efficiency.launch_us
@@ -154,7 +150,7 @@ def solo_costs(
     wire = np.where(
         sums, kernels.written / link + kernels.batches * efficiency.hop_us * 1e3, kernels.written / gpu.host_gb_s
     )
-    compute, memory, cached, l2 = (np.where(transfers, 0.0, values) for values in (compute, memory, cached, l2))
+    compute, memory, l2 = (np.where(transfers, 0.0, values) for values in (compute, memory, l2))
     streamed = _streamed_ns(kernels, efficiency)
     busy = np.where(transfers, wire, overlapped(efficiency.overlap, compute, memory, l2, streamed))
     reordered = _reordered_bytes(kernels, part, efficiency, on_cores)
@@ -164,7 +160,6 @@ def solo_costs(
         duration_ns=busy + fixed,
         compute_ns=compute,
         memory_ns=memory,
-        cached_ns=np.maximum(cached, 0.0),
         l2_ns=l2,
         fixed_ns=fixed + np.where(transfers, wire, 0.0),
         sms=np.where(transfers, 0.0, used),
