@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 NOT_RUN = ("load", "slo", "at_once", "near", "apart", "replicas", "isolation", "job", "priority", "share", "software",
-           "hard", "best_effort", "group", "key", "backend")  # fmt: skip
+           "group", "backend")  # fmt: skip
 """Keys of a tenants file that state requirements, not what runs."""
 
 

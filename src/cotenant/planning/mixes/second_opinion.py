@@ -14,6 +14,7 @@ from cotenant.planning.mixes.predictor import Mixes, MixPredictor, PredictedMix,
 from cotenant.planning.mixes.tenants import ServingTenant
 from cotenant.planning.solver.generation import Solved
 from cotenant.planning.solver.problem import Bools, PlacedGroup, cost_of
+from cotenant.tenancy.sharing import SCHEDULED
 from cotenant.text import amount
 
 MOST_ROUNDS = 12
@@ -189,12 +190,17 @@ def _roomy(judge: MixJudge, solved: Solved) -> Solved:
 
 
 def _roomiest(judge: MixJudge, column: PlacedGroup) -> PlacedGroup:
-    """The same group under the simplest way to share that leaves `ENOUGH` of every limit, else the most."""
+    """The same group under the simplest way to share that leaves `ENOUGH` of every limit, else the most.
+
+    Requests in one server's order only where nothing else fits: `run` can't measure such a plan before it is served.
+    """
     if column.devices > 1 or judge.minimise not in PER_DEVICE:
         return column
     kind = judge.ways[column.option].kind
     best = (-np.inf, column.option)
-    for option, way in enumerate(judge.ways):
+    for option, way in sorted(enumerate(judge.ways), key=lambda choice: choice[1].sharing == SCHEDULED):
+        if way.sharing == SCHEDULED and best[0] > -np.inf:
+            break
         if way.kind == kind and best[0] < ENOUGH:
             laid = judge.lay_out(option, np.array([column.members], np.int64))
             if bool(laid.fits[0]):
@@ -210,7 +216,11 @@ def with_headroom(
     if closer is None or column.devices > 1 or len(column.members) == 1 or judge.minimise not in PER_DEVICE:
         return column
     group, kind = np.array([column.members], np.int64), judge.ways[column.option].kind
-    ways = [option for option, way in enumerate(judge.ways) if way.kind == kind and option != column.option]
+    ways = [
+        option
+        for option, way in enumerate(judge.ways)
+        if way.kind == kind and option != column.option and way.sharing != SCHEDULED
+    ]
     best = (np.inf, column.option)
     for option in [column.option, *ways]:
         if best[0] <= 1 - ENOUGH or not more():
