@@ -11,10 +11,8 @@ from cotenant.planning.solver.generation import FirstPlan, Solved, best_fit_decr
 from cotenant.planning.solver.pricing import price
 from cotenant.planning.solver.problem import (
     NOBODY,
-    JudgedGroups,
     PlacedGroup,
     Problem,
-    WayToUse,
     as_groups,
     columns_of,
     cost_of,
@@ -29,26 +27,7 @@ from cotenant.planning.solver.solve import (
     improve_in_blocks,
     solve,
 )
-
-PRICES = (1.0, 0.625)
-
-
-def problem(shares, *, available=None, most=7, given=(), crowding=0.0, prices=PRICES):
-    """Units that take a share of a device; the second kind is half as large."""
-    share = np.append(np.asarray(shares, float), 0.0)
-
-    def judge(option, groups):
-        count = (groups != NOBODY).sum(axis=1)
-        busy = share[groups].sum(axis=1) * (1 + crowding * (count - 1)) / (1.0, 0.5)[option]
-        return JudgedGroups(busy <= 1 + 1e-12, busy, np.full(len(groups), prices[option]))
-
-    options = tuple(WayToUse(kind, floor) for kind, floor in enumerate(prices))
-    return Problem(len(shares), options, available or (len(shares),) * 2, judge, most, given)
-
-
-def clock(step=0.001):
-    count = itertools.count()
-    return lambda: next(count) * step
+from tests.planning.solver.shares import clock, problem
 
 
 def random_problem(seed, units=6, **more):

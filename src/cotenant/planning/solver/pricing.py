@@ -261,10 +261,10 @@ def _filling_behind(worth: Floats, weight: Floats, row: Ints, rank: Ints, room: 
     weight = np.where(finite, weight, 0.0)
     worth = np.where(finite, worth, 0.0)
     total, value = np.cumsum(weight, axis=1), np.cumsum(worth, axis=1)
-    width = total.shape[1]
-    span = float(total[:, -1].max()) + float(np.max(room, initial=0.0)) + 1.0
+    width, room = total.shape[1], np.maximum(room, 0.0)
+    span = float(total[:, -1].max() + room.max()) + 1.0
     flat = (total + span * np.arange(total.shape[0])[:, None]).ravel()
-    filled = total[row, rank] + np.maximum(room, 0.0)
+    filled = total[row, rank] + room
     end = np.searchsorted(flat, filled + span * row, side="right") - row * width  # items that fit entirely
     end = np.clip(end, rank + 1, width)
     whole = value[row, end - 1] - value[row, rank]
