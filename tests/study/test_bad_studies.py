@@ -84,7 +84,10 @@ BATCH = (
             "server: {start: vllm serve m}",
             "server: start has no {port}: cotenant chooses a free port and must pass it to the server",
         ),
-        ("server: {ready: /health}", "server: start is missing, such as python serve.py --port {port}"),
+        (
+            "server: {ready: /health}",
+            "server: start is missing, such as serve --port {port}; a running server has metrics only",
+        ),
         ("server: {start: 'x {port}', ready: health}", "server.ready: expected a path such as /health"),
         ("load: poison(3)", f'load: expected a load ({LOADS}), not "poison(3)"; did you mean "poisson(3)"?'),
         ("load: poisson(0)", "load: rate must be above 0, not 0"),

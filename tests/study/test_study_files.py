@@ -62,6 +62,13 @@ def test_an_objective_is_a_time_for_a_quantile_of_one_or_more_metrics(written: o
     assert again.tenants["a"].slo == entry.slo
 
 
+@pytest.mark.parametrize("metrics", ["/metrics", "http://127.0.0.1:8002/metrics", None])
+def test_the_metrics_of_a_running_server_are_kept(metrics):
+    entry = study_from({"tenants": {"a": {"workload": "openai:http://127.0.0.1:1", "server": {"metrics": metrics}}}})
+    again = study_from(entry.model_dump(mode="json", by_alias=True, exclude_defaults=True)).tenants["a"].spec()
+    assert (again.server, again.metrics) == (None, metrics)
+
+
 def test_a_tenant_keeps_all_its_settings():
     entry = {
         "workload": "gpt2-mini",
@@ -100,6 +107,7 @@ def test_a_tenant_keeps_all_its_settings():
         "params": {"size": 3},
         "seed": 9,
         "server": None,
+        "metrics": "",
         "at_once": None,
     }
     assert (tenant.name, tenant.of, str(tenant.load)) == ("a#1", "a", "gamma(70%, 2)")

@@ -137,7 +137,7 @@ def bracket_trials(study: Study, moment: Moment, lengths: Windows) -> Iterator[T
     """Trials to run then; each needs every other tenant stopped."""
     if not study.alone_stopped or study.fresh == "trial":  # the others are always stopped
         return
-    servers = [name for name in study.measured() if study.tenants[name].server is not None]
+    servers = [name for name in study.measured() if study.tenants[name].spec().server is not None]
     shared = any(len(mix.members) > 1 for mix in study.mix_list())
     for place, name in enumerate(servers):
         entry = study.tenants[name]

@@ -216,7 +216,8 @@ class TenantEntry(Frozen):
     seed: Seed = Field(default=0, description="Seed of the weights and inputs.")
     server: ServerSpec | None = Field(
         default=None,
-        description="How to start the server that the workload talks to, inside the sharing under test.",
+        description="How to start the server that the workload talks to, inside the sharing under test; or, if it runs "
+        "already, where its metrics are.",
         examples=[{"start": "python serve.py --port {port}"}],
     )
     backend: BackendEntry | None = Field(
@@ -353,7 +354,8 @@ class TenantEntry(Frozen):
             weights=self.weights,
             params=self.params,
             seed=self.seed,
-            server=self.server,
+            server=self.server if self.server is not None and self.server.start else None,
+            metrics="" if self.server is None or self.server.start else self.server.metrics,
         )
 
     def tenant(self, name: str, of: str, load: Load) -> Tenant:

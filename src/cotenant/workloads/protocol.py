@@ -67,6 +67,8 @@ class WorkloadSpec(BaseModel):
     seed: int = 0
     server: ServerSpec | None = None
     """How to start the workload's server; None if it is already running, or there is none."""
+    metrics: str | None = ""
+    """Path or address of the metrics of a server that is already running; empty: the usual path; None: not read."""
 
 
 def in_steps(spec: WorkloadSpec) -> bool:

@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from cotenant import run
-from cotenant.errors import TenantFailed
+from cotenant.errors import CotenantError, TenantFailed
 from cotenant.store.reading import open_runs
 from cotenant.store.reduced import Reduced
 from cotenant.study.files import study_from
@@ -41,6 +41,36 @@ def test_the_server_gets_as_many_concurrent_requests_as_the_load_says(tmp_path, 
     assert server.get("/stats")["most_under_way"] == 8
     [(pids,)] = rows(tmp_path, "SELECT DISTINCT observed->'$.server_pids[*]' FROM tenants WHERE tenant = 'sleepy'")
     assert [int(pid) for pid in pids] == [server.process.pid]  # its use counts for the tenant, not as foreign load
+
+
+def test_the_metrics_of_a_running_server_are_read_where_the_tenant_says(tmp_path, scripted):
+    server, elsewhere = scripted("--sleep", "0.01"), scripted()
+    asked = {"workload": f"{server.address}/sleep", "load": "closed(1)"}
+    metrics = {"server": {"metrics": f"{elsewhere.address}/metrics"}}
+    carry_out(tmp_path, {"told": {**asked, **metrics}, "left": asked})
+    found = rows(tmp_path, "SELECT DISTINCT tenant, facts->>'$.metrics.url' FROM tenants ORDER BY ALL")
+    assert found == [("left", None), ("null", None), ("told", f"{elsewhere.address}/metrics")]
+    assert rows(tmp_path, "SELECT DISTINCT sensor FROM samples WHERE sensor LIKE 'server_running%'") == [
+        ("server_running[told]",)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("server", "sentence"),
+    [
+        ({"metrics": "/nothing"}, "there are no metrics at `/nothing`"),
+        (
+            {"metrics": "/metrics", "warm": 3},
+            "start is missing, such as serve --port {port}; a running server has metrics only",
+        ),
+        ({"metrics": "nonsense"}, "expected a path"),
+    ],
+)
+def test_metrics_that_are_not_there_are_refused(tmp_path, scripted, server, sentence):
+    running = scripted()
+    with pytest.raises(CotenantError) as caught:
+        carry_out(tmp_path, {"chat": {"workload": f"openai:{running.address}", "tokens": 2, "server": server}})
+    assert sentence in str(caught.value)
 
 
 def test_two_servers_are_started_measured_together_and_stopped(tmp_path):

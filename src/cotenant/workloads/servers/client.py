@@ -43,8 +43,8 @@ class ServerPlace:
     address: Address
     process: ServerProcess | None
     ready_s: float | None
-    metrics_path: str | None = None
-    """For a server that was already running; None: it is not asked for metrics, which it may not have."""
+    metrics: str | None = None
+    """Path or address of the metrics; None: it isn't asked for them."""
 
     def pids(self) -> tuple[int, ...]:
         """The processes that serve."""
@@ -63,22 +63,33 @@ class ServerPlace:
     def facts(self) -> Mapping[str, object]:
         """What is recorded of it, with what it reports now that it is up."""
         if self.process is None:
-            return {"server": "was running", **self._metrics(self.metrics_path)}
+            return {"server": "was running", **self._metrics()}
         return {
             "server": "started by cotenant",
             "ready_s": self.ready_s,
             "server_pid": self.process.pid,
             "start": self.process.started_as,
             "resolved": self.process.resolved(),
-            **self._metrics(self.process.metrics_path),
+            **self._metrics(),
         }
 
-    def _metrics(self, path: str | None) -> Mapping[str, object]:
+    def page(self) -> tuple[Address, str, str] | None:
+        """The server with its metrics, their path, and what it publishes there; None if it publishes nothing."""
+        if self.metrics is None:
+            return None
+        address, path = self.address if self.process is None else self.process.metrics_address, self.metrics
+        if not path.startswith("/"):
+            address = read_address(path)
+            path = address.target
+        page = None if address.scheme == "grpc" else page_of(address, path)
+        return None if page is None else (address, path, page)
+
+    def _metrics(self) -> Mapping[str, object]:
         """Where its metrics are and which are known, and the size of its cache."""
-        address = self.address if self.process is None else self.process.metrics_address
-        page = None if path is None or address.scheme == "grpc" else page_of(address, path)
-        if page is None:
+        published = self.page()
+        if published is None:
             return {}
+        address, path, page = published
         names = [reading.metric for reading in read_metrics(page)]
         url = f"{'https' if address.tls else 'http'}://{address.authority}{path}"
         sizes = read_sizes(page)
@@ -125,14 +136,26 @@ def stand(spec: WorkloadSpec, prefix: str, *, grpc: bool = False) -> ServerPlace
     address = address_in(spec, prefix)
     if spec.server is None:
         assert address is not None
-        return ServerPlace(address, None, None, PATH)
+        return running(spec, address, PATH)
     process = ServerProcess(spec.server)
     try:
         ready_s = process.wait_until_ready()
-        return ServerPlace(process.grpc_address if grpc else process.address, process, ready_s)
+        return ServerPlace(process.grpc_address if grpc else process.address, process, ready_s, spec.server.metrics)
     except BaseException:
         process.stop()
         raise
+
+
+def running(spec: WorkloadSpec, address: Address, usual: str | None) -> ServerPlace:
+    """A server that runs already, with its metrics where the tenant says or at the usual path.
+
+    Raises:
+        WorkloadError: It has no metrics where the tenant says.
+    """
+    place = ServerPlace(address, None, None, spec.metrics if spec.metrics != "" else usual)
+    if spec.metrics and place.page() is None:
+        raise WorkloadError(f"there are no metrics at `{spec.metrics}`", hint="correct `server: {metrics: ...}`")
+    return place
 
 
 def built(

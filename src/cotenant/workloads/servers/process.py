@@ -53,7 +53,6 @@ class ServerProcess:
         self.grpc_address = Address(f"grpc://{LOCAL}:{grpc_port}", LOCAL, grpc_port, scheme="grpc")
         own = Address(f"http://{LOCAL}:{metrics_port}", LOCAL, metrics_port)
         self.metrics_address = own if spec.has_metrics_port else self.address
-        self.metrics_path = spec.metrics
         arguments = spec.arguments(*ports)
         self.started_as = shlex.join(arguments)
         program = program_of(spec)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 # Common servers: how each is started, when it is ready, and how its memory is limited
 
@@ -156,13 +156,14 @@ PORTS = (PORT, GRPC_PORT, METRICS_PORT)
 
 
 class ServerSpec(BaseModel):
-    """How a server is started, when it is ready, and how it is stopped."""
+    """How a server is started, when it is ready, and how it is stopped; of a running one, where its metrics are."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     start: str = Field(
+        default="",
         description="The command, without a shell; `{port}` stands for the port cotenant chooses, `{grpc_port}` "
-        "and `{metrics_port}` for two more.",
+        "and `{metrics_port}` for two more. Without it, the server runs already and only `metrics` may be given.",
         examples=["python serve.py --port {port}"],
     )
     ready: str = Field(
@@ -192,7 +193,8 @@ class ServerSpec(BaseModel):
 
     metrics: str | None = Field(
         default="/metrics",
-        description="Path of its metrics in Prometheus's form, read once a second as sensors; null: never read.",
+        description="Path of its metrics in Prometheus's form, read once a second as sensors; null: never read. Of a "
+        "running server also an address, such as http://127.0.0.1:8002/metrics.",
     )
 
     @model_validator(mode="before")
@@ -237,22 +239,25 @@ class ServerSpec(BaseModel):
 
     @field_validator("ready", "metrics")
     @classmethod
-    def _path(cls, path: str | None) -> str | None:
+    def _path(cls, path: str | None, field: ValidationInfo) -> str | None:
         if path is None:
             return None
-        if not path.startswith("/") or not path.isascii() or not path.isprintable() or " " in path:
+        is_address = field.field_name == "metrics" and not field.data.get("start") and re.match(r"https?://[^/@]", path)
+        if not (is_address or path.startswith("/")) or not path.isascii() or not path.isprintable() or " " in path:
             raise ValueError("expected a path such as /health")
         return path
 
     @model_validator(mode="after")
     def _names_the_port(self) -> Self:
+        if not self.start and self.model_fields_set <= {"metrics"}:
+            return self
         try:
             words = [*shlex.split(self.start), *shlex.split(self.memory), *shlex.split(self.whole_memory or "")]
             names = [name for word in words for _, name, _, _ in string.Formatter().parse(word) if name is not None]
         except ValueError as error:
             raise ValueError(f"start can't be split into arguments: {str(error).lower()}") from None
         if not words:
-            raise ValueError("start has no program")
+            raise ValueError("start is missing, such as serve --port {port}; a running server has metrics only")
         if PORT not in names:
             raise ValueError("start has no {port}: cotenant chooses a free port and must pass it to the server")
         if others := sorted(set(names) - set(PORTS)):

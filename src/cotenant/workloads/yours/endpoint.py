@@ -16,7 +16,7 @@ from cotenant.clients.http11 import AnswerTiming, refused
 from cotenant.clients.openai_stream import AnswerTokens
 from cotenant.errors import WorkloadError
 from cotenant.workloads.protocol import SENT, Built, Mark, Place, WorkloadSpec
-from cotenant.workloads.servers.client import HttpClient, ServerOptions, ServerPlace, built, check_start, stand
+from cotenant.workloads.servers.client import HttpClient, ServerOptions, ServerPlace, built, check_start, running, stand
 from cotenant.workloads.spec_options import Opaque, StatedOptions, read_options, refuse_unused
 
 PREFIX = "http:"
@@ -97,7 +97,7 @@ class Endpoint(Opaque):
     def _stand(self, spec: WorkloadSpec) -> tuple[ServerPlace, str]:
         if spec.server is None:
             address = read_address(self.name)
-            return ServerPlace(address, None, None), address.target
+            return running(spec, address, None), address.target
         return stand(spec.model_copy(update={"name": PREFIX}), PREFIX), self._path()
 
     def _path(self) -> str:
