@@ -270,3 +270,35 @@ def test_what_time_left_open_is_bounded_by_its_cost_and_the_scarcity():
     )
     free = problem([0.5, 0.5], prices=(0.0, 9.0))
     assert math.isfinite(price(free, 0, np.array([0.9, 0.9]), 0.0, keep=9, beam=None, more=lambda: True).most_ratio)
+
+
+def judged_groups(case, worth, *, scarce=0.0):
+    """How many groups of each size the search asks about."""
+    sizes = []
+
+    def judge(option, groups):
+        sizes.extend((groups != NOBODY).sum(axis=1).tolist())
+        return case.judge(option, groups)
+
+    counted = Problem(case.units, case.options, case.available, judge, case.most)
+    price(counted, 0, np.array(worth), scarce, keep=99, beam=None, more=lambda: True)
+    return [sizes.count(size) for size in range(1, max(sizes) + 1)]
+
+
+def test_nodes_that_cannot_gain_are_not_followed():
+    four = problem([0.25] * 4, prices=(1.0, 9.0))
+    assert judged_groups(four, [0.2] * 4) == [4], "all together are worth less than a device"
+    assert judged_groups(four, [0.3] * 4) == [4, 3, 2, 1], "only the first node can still gain"
+    assert judged_groups(four, [0.3] * 4, scarce=0.2) == [4]
+    pairs = problem([0.1] * 4, prices=(1.0, 9.0), most=2)
+    assert judged_groups(pairs, [0.6] * 4) == [4, 6]
+    threes = problem([0.1] * 5, prices=(1.0, 9.0), most=3)
+    assert judged_groups(threes, [0.3] * 5) == [5, 7], (
+        "from two nodes four would be in reach, but three are worth 0.9 at most"
+    )
+
+
+def test_a_given_group_belongs_to_a_part_that_holds_all_of_it():
+    case = problem([0.1] * 3, given=(PlacedGroup(0, (0, 1), 1.0), PlacedGroup(0, (1, 2), 1.0)))
+    assert case.restricted([1, 2], (1, 1)).given == (PlacedGroup(0, (0, 1), 1.0),)
+    assert Problem(1, case.options, case.available, case.judge).most == 7

@@ -12,7 +12,6 @@ import numpy as np
 
 from cotenant.planning.solver.problem import Floats, PlacedGroup, Problem
 
-TOLERANCE = 1e-7
 LEFT_OUT = 50.0
 """Price of leaving a unit out, relative to the most expensive column."""
 
