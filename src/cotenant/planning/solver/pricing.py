@@ -270,5 +270,5 @@ def _filling_behind(worth: Floats, weight: Floats, row: Ints, rank: Ints, room: 
     whole = value[row, end - 1] - value[row, rank]
     left = filled - total[row, end - 1]
     following = np.minimum(end, width - 1)
-    share = np.where(end < width, left / np.maximum(weight[row, following], 1e-12), 0.0)
-    return np.asarray(whole + np.clip(share, 0.0, 1.0) * np.where(end < width, worth[row, following], 0.0))
+    share = np.clip(left / np.maximum(weight[row, following], 1e-12), 0.0, 1.0)
+    return np.asarray(whole + share * np.where(end < width, worth[row, following], 0.0))
