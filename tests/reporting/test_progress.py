@@ -51,6 +51,10 @@ def test_without_a_terminal_there_is_a_plain_line_per_block():
     ]
 
 
+def test_a_single_trial_is_singular():
+    assert output(terminal=False, story=(*STORY[:4], STORY[-1])).splitlines()[-1] == "1 trial; stopped: precise enough"
+
+
 def test_the_live_display_has_a_row_for_each_device_of_a_cluster():
     standing = ProgressState()
     for event in (STORY[0], DeviceAt("a/cuda:0", "block 3: a + b", 7), DeviceAt("b/cuda:0", "lost", 4, lost=True)):

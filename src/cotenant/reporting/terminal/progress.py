@@ -29,7 +29,7 @@ from cotenant.measure.events import (
     silent,
 )
 from cotenant.reporting.terminal.literal import literal
-from cotenant.text import duration, percent, ratio, with_interval
+from cotenant.text import amount, duration, percent, ratio, with_interval
 
 # --- the state of a run: events folded into one value, and its text. Pure
 
@@ -143,15 +143,14 @@ def trouble(standing: ProgressState) -> str:
     """The number of trials not valid, and the latest reason."""
     if not standing.not_valid:
         return ""
-    trials = "trial" if standing.not_valid == 1 else "trials"
-    return literal(f"{standing.not_valid} {trials} not valid; the latest: {standing.trouble}")
+    return literal(f"{amount(standing.not_valid, 'trial')} not valid; the latest: {standing.trouble}")
 
 
 def ending(standing: ProgressState) -> str:
     """The last line: the number of trials, and why it stopped."""
     block = standing.last_block
     time = f" in {_duration(block.elapsed_s, standing)}" if block is not None else ""
-    return literal(f"{standing.done_trials} trials{time}; stopped: {standing.ended}")
+    return literal(f"{amount(standing.done_trials, 'trial')}{time}; stopped: {standing.ended}")
 
 
 def _duration(seconds: float, standing: ProgressState) -> str:
