@@ -50,7 +50,7 @@ def alone_ms(workload: str) -> float:
     """Service time of one request alone."""
     entry = TenantEntry.model_validate({"workload": workload, "rate": "1/s"})
     simulation = Simulation(planned({"t": entry}), {"t": entry}, {KIND: open_simulated(KIND)}, risk=0.1)
-    return simulation.profile(KIND, 0, 1, "", float("nan")).alone_ms
+    return simulation.profile(KIND, 0, 1).alone_ms
 
 
 def border(one: dict[str, Any]) -> float:

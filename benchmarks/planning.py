@@ -107,7 +107,7 @@ def alone_s(workload: str, gpu: str = GPU) -> float:
     """Time of a request alone."""
     seat = {"rate_rps": 1.0, "runs": {"workload": workload}}
     device = PlanDevice.model_validate({"name": "d", "kind": gpu, "sharing": "processes", "tenants": {"t": seat}})
-    return device_simulation(device, 0.1)[0].profile(gpu, 0, 1, "", float("nan")).alone_ms / 1e3
+    return device_simulation(device, 0.1)[0].profile(gpu, 0, 1).alone_ms / 1e3
 
 
 def of_catalogue(count: int, *, seed: int = 1) -> dict[str, Any]:

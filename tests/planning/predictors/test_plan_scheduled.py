@@ -122,7 +122,7 @@ def test_a_share_is_one_of_the_server_s_time(simulation):
 
 def test_requests_cost_what_they_take_alone(simulation):
     costs = costs_of(simulation, GPU, 0, 8, None)
-    alone = [simulation.profile(GPU, 0, batch, "", float("nan")).alone_ms / 1e3 for batch in (1, 8)]
+    alone = [simulation.profile(GPU, 0, batch).alone_ms / 1e3 for batch in (1, 8)]
     assert costs.total_s == pytest.approx(alone[0])
     assert costs.total_s * costs.curve.at(8) == pytest.approx(alone[1])
 

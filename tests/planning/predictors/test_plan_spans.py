@@ -19,7 +19,7 @@ def split(*, available=8, short_bytes=1, **entry):
     entries = {"big": TenantEntry.model_validate({**LARGE, **entry})}
     tenants = planned(entries)
     predictor = ClosedForm(Simulation(tenants, entries, {GPU: open_simulated(GPU)}, risk=0.1))
-    needed = predictor.simulation.profile(GPU, 0, 1, "", float("nan")).memory_bytes
+    needed = predictor.simulation.profile(GPU, 0, 1).memory_bytes
     kind = DeviceKind(GPU, "T4", int(needed) - short_bytes, 0.4, "test", available, ("processes", "mps"))
     (found,) = with_spans(tenants, [kind], predictor)
     return found, predictor.simulation, needed
@@ -35,14 +35,14 @@ def test_a_model_that_does_not_fit_is_split_over_as_few_gpus_as_hold_it(halves):
     assert found.spans == {GPU: 2}
     assert simulation.spans_of(GPU, 0) == 2
     assert simulation.spec(GPU, 0, 1).parallel == 2
-    assert simulation.profile(GPU, 0, 1, "", float("nan")).memory_bytes < needed
+    assert simulation.profile(GPU, 0, 1).memory_bytes < needed
 
 
 def test_half_a_model_takes_longer_than_half_the_time(halves):
     _, simulation, _ = halves
-    half = simulation.profile(GPU, 0, 1, "", float("nan")).device_ms
+    half = simulation.profile(GPU, 0, 1).device_ms
     del simulation.spans[GPU, 0]
-    whole = simulation.profile(GPU, 0, 1, "", float("nan")).device_ms
+    whole = simulation.profile(GPU, 0, 1).device_ms
     simulation.spans[GPU, 0] = 2
     assert 0.5 < half / whole < 1
 

@@ -93,7 +93,7 @@ def test_a_written_gpu_changes_what_plans_runs_and_servers_simulate(tmp_path):
     simulation = Simulation(
         planned({"chat": entry}), {"chat": entry}, {gpu.name: gpu for gpu in (plain, mine)}, risk=0.1
     )
-    profiles = [simulation.profile(gpu.name, 0, 1, "", float("nan")) for gpu in (plain, mine)]
+    profiles = [simulation.profile(gpu.name, 0, 1) for gpu in (plain, mine)]
     assert 1.5 < profiles[1].step_ms / profiles[0].step_ms < 2.05
 
 

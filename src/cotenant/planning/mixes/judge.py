@@ -193,7 +193,7 @@ class MixJudge:
         seat = np.full((rates.size, 1), tenant, np.int64)
         held = np.full((rates.size, 1), share)
         name = self.kinds[way.kind].name
-        mixes = Mixes(name, way.mode, seat, rates[:, None], batches[:, None], held, way.clock_mhz)
+        mixes = Mixes(name, way.mode, seat, rates[:, None], batches[:, None], held, way.clock_mhz, loaded=1.0)
         return self.keeps(option, mixes)
 
     def _seated(self, groups: Ints) -> tuple[Ints, Floats]:
@@ -288,6 +288,7 @@ class MixJudge:
                 mixes = Mixes(
                     self.kinds[way.kind].name, "mps", seats[:, None], rates[seats][:, None],
                     np.maximum(ladder[seats, 0], 1)[:, None], np.full((seats.size, 1), share), way.clock_mhz,
+                    loaded=1.0,
                 )  # fmt: skip
                 predicted = self.predictor(mixes)
                 fine = ~self._late(seats[:, None], predicted)[:, 0] & (predicted.busy <= 1)
@@ -389,7 +390,9 @@ class MixJudge:
             seat = np.full((len(tried), 1), tenant, np.int64)
             batches = np.array([[batch] for _, batch in tried], np.int64)
             profiles = np.array([[float(number)] for number, _ in tried])
-            mixes = Mixes(where.name, "mig", seat, np.full((len(tried), 1), rate), batches, profiles, way.clock_mhz)
+            mixes = Mixes(
+                where.name, "mig", seat, np.full((len(tried), 1), rate), batches, profiles, way.clock_mhz, loaded=1.0
+            )
             fine = np.flatnonzero(self.keeps(self.ways.index(way), mixes))
             smallest = tried[fine[0]] if fine.size else None
             self.known.instances[key] = (float(smallest[0]), smallest[1]) if smallest else (np.nan, steps[0])

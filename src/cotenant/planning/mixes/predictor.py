@@ -4,7 +4,7 @@ A predictor is a function: the simulation, a model learnt from runs, or a table 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +27,18 @@ class Mixes:
     share: Floats
     """Percentage of the device the seat is limited to; NaN if none. Under `mig`: the profile's index."""
     clock_mhz: float | None = None
+    loaded: float | None = None
+    """Share of the device that is in use besides, where not all neighbours are known; None: what these seats have."""
+
+    def rows(self, which: Ints | slice) -> "Mixes":
+        """Some of them."""
+        return replace(
+            self,
+            tenants=self.tenants[which],
+            rate_rps=self.rate_rps[which],
+            batch=self.batch[which],
+            share=self.share[which],
+        )
 
     @property
     def there(self) -> Bools:

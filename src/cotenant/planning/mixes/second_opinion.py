@@ -47,12 +47,7 @@ class SecondOpinion:
         rows = np.flatnonzero(self.undecided(mixes, predicted) & self._asked(mixes))
         if not rows.size:
             return predicted
-        second = self.closer(
-            Mixes(
-                mixes.device, mixes.sharing, mixes.tenants[rows], mixes.rate_rps[rows], mixes.batch[rows],
-                mixes.share[rows], mixes.clock_mhz,
-            )
-        )  # fmt: skip
+        second = self.closer(mixes.rows(rows))
         basis = list(predicted.basis)
         for row, source in zip(rows, second.basis, strict=True):
             basis[row] = source

@@ -213,27 +213,28 @@ class Seats:
     def of(cls, simulation: Simulation, mixes: Mixes) -> "Seats":
         """Look up the profile of each seat, without repetition."""
         shares = np.where(np.isnan(mixes.share), WHOLE, mixes.share)
-        keys = np.stack([mixes.tenants, mixes.batch, shares], axis=-1).reshape(-1, 3).astype(float)
+        loaded = np.where(shares == WHOLE, 1.0, simulation.loaded(mixes)[:, None])
+        keys = np.stack([mixes.tenants, mixes.batch, shares, loaded], axis=-1).reshape(-1, 4).astype(float)
         needed, index = np.unique(keys, axis=0, return_inverse=True)
         rows = []
-        for tenant, batch, share in needed:
+        for tenant, batch, share, load in needed:
             if tenant < 0:
                 rows.append([1.0, 1.0, *[0.0] * 8, 1.0, 1.0, 0.0, 0.0, -1.0, 0.0])
                 continue
-            held = float("nan") if share == WHOLE else float(share)
+            part = None if share == WHOLE else simulation.part(mixes, float(share), float(load))
             at = mixes.clock_mhz
-            profile = simulation.profile(mixes.device, int(tenant), int(batch), mixes.sharing, held, clock_mhz=at)
+            profile = simulation.profile(mixes.device, int(tenant), int(batch), part, clock_mhz=at)
             engine = simulation.served(mixes.device, int(tenant))
             single = profile
             if not engine:
-                single = simulation.profile(mixes.device, int(tenant), 1, mixes.sharing, held, clock_mhz=at)
+                single = simulation.profile(mixes.device, int(tenant), 1, part, clock_mhz=at)
             first = single.first_ms  # a sequence joins by itself, whatever else runs
             whole = profile.alone_ms
             if share != WHOLE or at is not None:
-                whole = simulation.profile(mixes.device, int(tenant), int(batch), "", float("nan")).alone_ms
+                whole = simulation.profile(mixes.device, int(tenant), int(batch)).alone_ms
             times = [profile.alone_ms, single.alone_ms, first, profile.step_ms, single.step_ms, profile.device_ms]
             asked = [
-                simulation.demand(mixes.device, int(tenant), size, mixes.sharing, held, clock_mhz=at)
+                simulation.demand(mixes.device, int(tenant), size, part, clock_mhz=at)
                 for size in ((int(batch),) * 2 if engine else (int(batch), 1))
                 if profile.engine >= 0 or not engine
             ] or [0, 0]

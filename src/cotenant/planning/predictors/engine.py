@@ -24,7 +24,7 @@ from cotenant.planning.predictors.scheduled import (
     seconds_for,
 )
 from cotenant.planning.solver.problem import Floats, Ints
-from cotenant.prediction.contention.layout import ONE_THREAD, Part, slicing_of
+from cotenant.prediction.contention.layout import ONE_THREAD, Part, slicing_of, whole_of
 from cotenant.prediction.contention.mix import LEAST_CV, MixTenant, mean_slowdowns, stretches
 from cotenant.prediction.engines.on_gpu import EngineLoad
 from cotenant.prediction.engines.tails import NO_TIMES, EngineTimes, engine_times
@@ -81,21 +81,13 @@ class EnginePredictor:
             (int(mixes.tenants[row, s]), round(float(mixes.rate_rps[row, s]), 9), int(mixes.batch[row, s]),
              str(float(mixes.share[row, s])), float(low[s]), float(high[s])) for s in seats)  # fmt: skip
         shape = (mixes.tenants.shape[1], *seats)  # of the result: groups of fewer tenants leave seats empty
-        key = (mixes.device, "" if whole else mixes.sharing, mixes.clock_mhz, shape, places)
+        key = (mixes.device, "" if whole else mixes.sharing, mixes.clock_mhz, mixes.loaded, shape, places)
         if key not in self._known:
             self._known[key] = self._simulated(mixes, row, seats, np.stack([low, np.ones_like(low), high]))
         return self._known[key]
 
     def _simulated(self, mixes: Mixes, row: int, seats: Sequence[int], factors: Floats) -> tuple[Floats, Floats]:
-        mix = Mixes(
-            mixes.device,
-            mixes.sharing,
-            mixes.tenants[row : row + 1],
-            mixes.rate_rps[row : row + 1],
-            mixes.batch[row : row + 1],
-            mixes.share[row : row + 1],
-            mixes.clock_mhz,
-        )
+        mix = mixes.rows(slice(row, row + 1))
         table = Seats.of(self.simulation, mix)
         batches = table.together(mix, self.rough.slowdown(mix, table), self.simulation)
         if not np.isfinite(table.alone[0, seats]).all():  # an engine without room for a request
@@ -271,7 +263,9 @@ class EnginePredictor:
     def _seated(self, mixes: Mixes, seat: int, order: int, batch: int) -> MixTenant:
         """A tenant in batches of this size, as often as they come together."""
         tenant = int(mixes.tenants[0, seat])
-        part = self.simulation.part(mixes.device, mixes.sharing, float(mixes.share[0, seat]), order)
+        loaded = float(self.simulation.loaded(mixes)[0])
+        part = self.simulation.part(mixes, float(mixes.share[0, seat]), loaded, order)
+        part = part or whole_of(self.simulation.gpus[mixes.device].gpu)
         if self.simulation.served(mixes.device, tenant):
             return self._served(mixes, seat, part)
         trace, first, _ = self.simulation.trace(mixes.device, tenant, batch, part, mixes.clock_mhz)
@@ -289,8 +283,8 @@ class EnginePredictor:
         """An engine at the rate of its requests; a job's is never idle."""
         simulation, tenant, most = self.simulation, int(mixes.tenants[0, seat]), int(mixes.batch[0, seat])
         serving, gpu, clock = simulation.tenants[tenant], simulation.gpus[mixes.device], mixes.clock_mhz
-        held = float(mixes.share[0, seat])
-        profile = simulation.profile(mixes.device, tenant, most, mixes.sharing, held, clock_mhz=clock)
+        own = simulation.part(mixes, float(mixes.share[0, seat]), part.loaded)
+        profile = simulation.profile(mixes.device, tenant, most, own, clock_mhz=clock)
         loads = simulation.engines[profile.engine]
         spec = simulation.spec(mixes.device, tenant, most)
         memory = part.memory_bytes * loads.engine.profile.memory_share

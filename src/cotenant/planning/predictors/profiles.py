@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cotenant.errors import DoesNotFit
+from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.mixes.tenants import ServingTenant
 from cotenant.planning.solver.problem import Floats
 from cotenant.prediction.contention.demand import Demands, demands_of, joined
+from cotenant.prediction.contention.layout import Part, loaded_by, part_of, whole_of
 from cotenant.prediction.contention.mix import LEAST_CV
 from cotenant.prediction.engines.step import StepShape
 from cotenant.prediction.engines.tails import EngineLoads
@@ -17,7 +19,6 @@ from cotenant.prediction.simulated_gpu import Controls
 from cotenant.tenancy.load import Load, arrivals_ns
 
 if TYPE_CHECKING:
-    from cotenant.prediction.contention.layout import Part
     from cotenant.prediction.contention.trace import Trace
     from cotenant.prediction.simulated_gpu import SimulatedGpu
     from cotenant.tenancy.identity import TenantIdentity
@@ -71,7 +72,7 @@ class Simulation:
     ) -> None:
         self.tenants, self.gpus, self.risk = tenants, gpus, risk
         self._entries = [entries[tenant.name] for tenant in tenants]
-        self._profiles: dict[tuple[str, str, int, int, str, float, float | None], PartProfile] = {}
+        self._profiles: dict[tuple[str, str, int, int, Part | None, float | None], PartProfile] = {}
         self._same: dict[tuple[str, int], str] = {}
         self._powers: dict[tuple[str, float, float, float | None], float] = {}
         self.scale: Floats = np.ones(len(tenants))
@@ -94,13 +95,12 @@ class Simulation:
         self._choose_software()
 
     def profile(
-        self, device: str, tenant: int, batch: int, sharing: str, share: float, *, clock_mhz: float | None = None
+        self, device: str, tenant: int, batch: int, part: Part | None = None, *, clock_mhz: float | None = None
     ) -> PartProfile:
-        """A single profile; the share is a percentage of SMs, a number of a MIG profile, or NaN."""
-        part = (sharing, share) if np.isfinite(share) else ("", WHOLE)
-        key = (device, self._runs(device, tenant), batch, self.spans.get((device, tenant), 1), *part, clock_mhz)
+        """A single profile; without a part: on the entire device."""
+        key = (device, self._runs(device, tenant), batch, self.spans.get((device, tenant), 1), part, clock_mhz)
         if key not in self._profiles:
-            self._profiles[key] = self._found(device, tenant, batch, sharing, share, clock_mhz=clock_mhz)
+            self._profiles[key] = self._found(device, tenant, batch, part, clock_mhz=clock_mhz)
         return self._profiles[key]
 
     def _runs(self, device: str, tenant: int) -> str:
@@ -113,16 +113,15 @@ class Simulation:
         return self._same[key]
 
     def demand(
-        self, device: str, tenant: int, batch: int, sharing: str, share: float, *, clock_mhz: float | None = None
+        self, device: str, tenant: int, batch: int, part: Part | None = None, *, clock_mhz: float | None = None
     ) -> int:
         """Row of `demands` with what a batch of a tenant asks of its part of a GPU."""
-        part = (sharing, share) if np.isfinite(share) else ("", WHOLE)
         spans, scale = self.spans.get((device, tenant), 1), float(self.scale[tenant])
-        key = (device, self._runs(device, tenant), batch, spans, *part, clock_mhz, scale)
+        key = (device, self._runs(device, tenant), batch, spans, part, clock_mhz, scale)
         if key not in self._demands:
-            here = self.part(device, sharing, share)
+            here = part or whole_of(self.gpus[device].gpu)
             if self.served(device, tenant):
-                engine = self.profile(device, tenant, batch, sharing, share, clock_mhz=clock_mhz).engine
+                engine = self.profile(device, tenant, batch, part, clock_mhz=clock_mhz).engine
                 trace = self.usual_step(device, tenant, here, self.engines[engine], clock_mhz)
             else:
                 trace, _, _ = self.trace(device, tenant, batch, here, clock_mhz)
@@ -177,7 +176,7 @@ class Simulation:
                 for software in entry.software or ():
                     self._software[device, number] = software
                     self._same.pop((device, number), None)
-                    profile = self._found(device, number, tenant.batches[-1], "", float("nan"))
+                    profile = self._found(device, number, tenant.batches[-1])
                     times[software] = max(profile.device_ms, profile.alone_ms * HOST_COUNTS)
                 self._software[device, number] = min(times, key=times.__getitem__)
                 self._same.pop((device, number), None)
@@ -196,7 +195,7 @@ class Simulation:
         self._same.clear()
 
     def trace(
-        self, device: str, tenant: int, batch: int, part: "Part", clock_mhz: float | None = None
+        self, device: str, tenant: int, batch: int, part: Part, clock_mhz: float | None = None
     ) -> "tuple[Trace, int, int]":
         """For the engine: the trace, the kernel of the first output, and the number of outputs."""
         gpu = self.gpus[device]
@@ -210,7 +209,7 @@ class Simulation:
         return self.gpus[device].served(self.spec(device, tenant, self.tenants[tenant].batches[0]))
 
     def usual_step(
-        self, device: str, tenant: int, part: "Part", engine: EngineLoads, clock_mhz: float | None = None
+        self, device: str, tenant: int, part: Part, engine: EngineLoads, clock_mhz: float | None = None
     ) -> "Trace":
         """A step of an engine with the sequences and the tokens of prompts that it usually has at the tenant's rate."""
         queue = engine.engine
@@ -230,7 +229,7 @@ class Simulation:
         scale = float(self.scale[tenant])
         return trace if scale == 1 else replace(trace.slowed(scale), launch_ns=trace.launch_ns * scale)
 
-    def _engine(self, device: str, tenant: int, batch: int, part: "Part", clock_mhz: float | None) -> PartProfile:
+    def _engine(self, device: str, tenant: int, batch: int, part: Part, clock_mhz: float | None) -> PartProfile:
         """An engine alone; its memory is that of a single request."""
         gpu, spec = self.gpus[device], self.spec(device, tenant, batch)
         cv = max(self.tenants[tenant].cv, LEAST_CV)
@@ -264,15 +263,31 @@ class Simulation:
             sequence_bytes=gpu.sequence_bytes(spec),
         )
 
-    def part(self, device: str, sharing: str, share: float, domain: int = 0) -> "Part":
-        """The part of a GPU that a seat has."""
-        from cotenant.prediction.contention.layout import part_of, whole_of
-
-        gpu = self.gpus[device].gpu
+    def part(self, mixes: Mixes, share: float, loaded: float, domain: int = 0) -> Part | None:
+        """The part of a GPU that a seat of such a mix has; None: the entire GPU."""
         if not np.isfinite(share):
-            return whole_of(gpu)
-        name = list(gpu.mig.profiles)[int(share)] if sharing == "mig" and gpu.mig is not None else share
-        return part_of(gpu, sharing, name, domain)
+            return None
+        return part_of(self.gpus[mixes.device].gpu, mixes.sharing, self._share(mixes, share), domain, loaded)
+
+    def _share(self, mixes: Mixes, number: float) -> float | str:
+        mig = self.gpus[mixes.device].gpu.mig
+        return list(mig.profiles)[int(number)] if mixes.sharing == "mig" and mig is not None else number
+
+    def loaded(self, mixes: Mixes) -> Floats:
+        """By mix: share of the GPU's SMs that its parts have, as a run of this mix would lay them out."""
+        result = np.ones(len(mixes.tenants)) if mixes.loaded is None else np.full(len(mixes.tenants), mixes.loaded)
+        divided = (np.isfinite(mixes.share) | ~mixes.there).all(axis=1)
+        if mixes.loaded is not None or not divided.any():
+            return result
+        shares = np.sort(np.where(mixes.there, mixes.share, np.inf)[divided], axis=1)
+        cuts, index = np.unique(shares, axis=0, return_inverse=True)
+        gpu = self.gpus[mixes.device].gpu
+        sums = [
+            loaded_by(gpu, mixes.sharing, [self._share(mixes, share) for share in cut[np.isfinite(cut)]])
+            for cut in cuts
+        ]
+        result[divided] = np.array(sums)[index.reshape(-1)]
+        return result
 
     def power_w(self, device: str, busy: float, bandwidth: float, clock_mhz: float | None = None) -> float:
         """Mean power at the given clock or the boost clock; for whole percentages of activity."""
@@ -284,10 +299,10 @@ class Simulation:
         return self._powers[key]
 
     def _found(
-        self, device: str, tenant: int, batch: int, sharing: str, share: float, *, clock_mhz: float | None = None
+        self, device: str, tenant: int, batch: int, part: Part | None = None, *, clock_mhz: float | None = None
     ) -> PartProfile:
         gpu = self.gpus[device]
-        part = self.part(device, sharing, share)
+        part = part or whole_of(gpu.gpu)
         if self.served(device, tenant):
             try:
                 return self._engine(device, tenant, batch, part, clock_mhz)

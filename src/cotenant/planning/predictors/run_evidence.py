@@ -97,7 +97,7 @@ def _calibrate(run: RunEvidence, simulation: "Simulation", same: Mapping[str, in
         number = same[row.of]
         together = simulation.together(number, run.identities[row.of].batch or 1)
         assert together is not None, "the same requests, or several of them"
-        simulated = simulation.profile(kind, number, together, "", float("nan")).alone_ms
+        simulated = simulation.profile(kind, number, together).alone_ms
         simulation.scale[number] = estimate / simulated
         if not row.cell.simulated:
             simulation.measured.add(number)
@@ -119,7 +119,7 @@ def use_costs(costs_s: Mapping[str, float], simulation: "Simulation") -> str:
     kind, costs = next(iter(simulation.gpus)), []
     for number, tenant in enumerate(simulation.tenants):
         if tenant.name in costs_s:
-            simulated = simulation.profile(kind, number, 1, "", float("nan")).alone_ms
+            simulated = simulation.profile(kind, number, 1).alone_ms
             simulation.scale[number] *= 1e3 * costs_s[tenant.name] / simulated
             simulation.measured.add(number)
             costs.append((tenant.name, simulated / 1e3, costs_s[tenant.name]))

@@ -109,10 +109,7 @@ def contract_of(tenant: ServingTenant) -> Contract:
 
 def costs_of(simulation: Simulation, device: str, tenant: int, most: int, clock_mhz: float | None) -> TenantCosts:
     """What requests of a tenant cost on the whole device, up to so many at once."""
-    profiles = {
-        size: simulation.profile(device, tenant, size, "", float("nan"), clock_mhz=clock_mhz)
-        for size in some_batches(most)
-    }
+    profiles = {size: simulation.profile(device, tenant, size, clock_mhz=clock_mhz) for size in some_batches(most)}
     single = profiles[1]
     if single.outputs == 1:
         curve = BatchCurve.through({size: profile.alone_ms for size, profile in profiles.items()})

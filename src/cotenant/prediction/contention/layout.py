@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, permutations
+from math import ceil
 
 from cotenant.errors import SharingUnavailable
 from cotenant.prediction.gpu import GpuSpec, MigProfile
@@ -29,6 +30,9 @@ excludes it, but it can be named."""
 TURNS = Slicing(slice_ns=2e6, interrupt_ns=0.217e6, yield_ns=0.15e6)
 """The driver's time-slicing. The slice is the driver's default; the cost of interrupting, 11 % of a slice, was fitted
 on three pods of YOLOS-small (nos, A100); that of a switch without interruption on ten DistilGPT2 (A100)."""
+
+LOAD_STEP = 5.0
+"""Percent of the SMs: caps of a plan's tenants add up to 97 to 100 %, and each sum would be described anew."""
 
 ONE_THREAD = ("streams", EXCLUSIVE, "green")
 """Ways to share in which one thread launches the kernels of all tenants."""
@@ -173,8 +177,15 @@ def part_of(gpu: GpuSpec, mode: str, share: float | str, domain: int = 0, loaded
     return Part(sms, 0, gpu.sms, gpu.memory_bytes, label=f"{percent:g} %", loaded=loaded)
 
 
+def loaded_by(gpu: GpuSpec, mode: str, shares: Sequence[float | str]) -> float:
+    """Share of the GPU's SMs that all parts have; of percentages in full steps of `LOAD_STEP`."""
+    if mode == "mps":
+        return min(1.0, ceil(sum(percent_of_sms(share, "mps") for share in shares) / LOAD_STEP) * LOAD_STEP / 100)
+    return min(1.0, sum(part_of(gpu, mode, share).sms for share in shares) / gpu.sms)
+
+
 def _capped(gpu: GpuSpec, shares: Sequence[float | str]) -> tuple[Part, ...]:
-    loaded = min(1.0, sum(percent_of_sms(share, "mps") for share in shares) / 100)
+    loaded = loaded_by(gpu, "mps", shares)
     return tuple(part_of(gpu, "mps", share, loaded=loaded) for share in shares)
 
 
@@ -192,7 +203,7 @@ def _green(gpu: GpuSpec, shares: Sequence[float | str], count: int) -> tuple[Par
             f"the shares of `green` add up to {sum(percents):g} %",
             hint="parts can't overlap: the total is at most 100 %",
         )
-    loaded = sum(sizes) / gpu.sms
+    loaded = loaded_by(gpu, "green", percents)
     return tuple(part_of(gpu, "green", percent, index, loaded) for index, percent in enumerate(percents))
 
 
@@ -222,7 +233,7 @@ def _instances(
                 )
     else:
         names = _best_cut(gpu, tenants, needs)
-    loaded = min(1.0, sum(profiles[name].sms for name in names) / gpu.sms)
+    loaded = loaded_by(gpu, "mig", names)
     return tuple(part_of(gpu, "mig", name, index, loaded) for index, name in enumerate(names))
 
 
