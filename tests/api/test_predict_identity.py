@@ -1,11 +1,13 @@
 """Measured tenants are evidence only for tenants that are the same in everything that changes their time."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import cotenant
 from cotenant.prediction.interference.gathered import SoloTenant
+from cotenant.store.identities import Identities
 from cotenant.study.prediction_inputs import solo_of
 from cotenant.tenancy.identity import TenantIdentity, not_used
 from cotenant.tenancy.tenant_entry import TenantEntry
@@ -96,6 +98,14 @@ def test_a_prediction_says_which_measurement_it_left_aside(two_modes: tuple[Path
     other.write_text(TWO_MODES.replace("batch: 4", "batch: 8"))
     notes = cotenant.predict(other, runs=[run]).notes
     assert any("embed: measured at batch 4; you asked for batch 8: not used" in note for note in notes)
+
+
+def test_a_function_without_a_number_format_is_evidence_for_itself() -> None:
+    study = "tenants: {a: {workload: 'mine:small'}}\nmixes: [solo]\n"
+    runs = SimpleNamespace(folders={"r": SimpleNamespace(manifest={"study": study})})
+    columns = {"workload": "mine:small", "batch": 1, "seq": None, "dtype": "unknown", "threads": 1}
+    measured = Identities(runs).of("r", "a", load="closed(1)", settings=None, **columns)
+    assert not identity(workload="mine:small", dtype="bfloat16").differences(measured)
 
 
 def test_one_function_with_two_options_has_two_times() -> None:

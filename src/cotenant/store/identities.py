@@ -10,6 +10,7 @@ from cotenant.store.reading import OpenRuns
 from cotenant.study.prediction_inputs import IN_TORCH, major_minor
 from cotenant.tenancy.identity import TenantIdentity
 from cotenant.tenancy.load import Load
+from cotenant.workloads.spec_options import UNKNOWN_DTYPE
 
 if TYPE_CHECKING:
     from cotenant.tenancy.tenant_entry import TenantEntry
@@ -59,7 +60,8 @@ class Identities:
         """
         key = run, name, load, settings, workload, batch, seq, dtype, threads, software
         if key not in self._made:
-            columns = {"batch": batch, "seq": seq, "dtype": dtype, "software": software}
+            known = None if dtype == UNKNOWN_DTYPE else dtype  # of one's own function, the device's is no default
+            columns = {"batch": batch, "seq": seq, "dtype": known, "software": software}
             entry = self._entries[run].get(name)
             if entry is None or entry.workload != workload:
                 found = TenantIdentity(workload, threads=threads, settings=_settings_text(settings))
