@@ -9,12 +9,12 @@ HEAVY = ("torch", "duckdb", "numpy", "pydantic", "rich", "scipy", "yaml", "psuti
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], [], ["run", "--help"], ["run", "--nonsense"], ["shwo"]]
+    "arguments", [["--help"], ["--version"], [], ["plan", "--help"], ["run", "--help"], ["run", "--nonsense"], ["shwo"]]
 )
 def test_help_and_mistakes_load_nothing_heavy(arguments):
     code = (
         "import sys; from cotenant.cli.main import main; main(sys.argv[1:]); "
-        f"print('LOADED', *[name for name in {HEAVY} if name in sys.modules])"
+        f"print('LOADED', *[name for name in {(*HEAVY, 'logging')} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "LOADED"

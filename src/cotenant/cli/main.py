@@ -211,8 +211,7 @@ def main(
 def _work(ctx: click.Context) -> int:
     """Carry out what was parsed, with our handling of signals and warnings."""
     from cotenant import interruption
-    from cotenant.cli.logs import spoken
-    from cotenant.cli.output import Exit
+    from cotenant.cli.output import Exit, spoken
 
     with interruption.heard(), spoken(debug=bool(os.environ.get("COTENANT_DEBUG"))) as notices:
         code = _ended(lambda: ctx.command.invoke(ctx))
