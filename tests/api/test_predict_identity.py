@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 import cotenant
+from cotenant.errors import CotenantError
 from cotenant.prediction.interference.gathered import SoloTenant
 from cotenant.store.identities import Identities
 from cotenant.study.prediction_inputs import solo_of
@@ -113,3 +114,14 @@ def test_one_function_with_two_options_has_two_times() -> None:
     solos = [SoloTenant(key, "work", ns, None, None, None, None) for key, ns in ((short, 77e3), (long, 29.5e6))]
     assert [solo.service_ns for key in (short, long) if (solo := solo_of("work", key, solos))] == [77e3, 29.5e6]
     assert solo_of("work", identity(workload="my.module:work", params={"n": 5}), solos) is None
+
+
+def test_a_plan_says_why_a_run_under_arrivals_is_no_evidence(tmp_path: Path) -> None:
+    file = tmp_path / "rates.yaml"
+    file.write_text(
+        "device: sim:t4\nblocks: 1\nwindow: 1s\nsharing: [mps]\nmixes: [solo]\n"
+        "tenants: {a: {workload: bert-base, rate: 20/s, slo: {p99: 200ms}}}\n"
+    )
+    run = cotenant.run(file, out=tmp_path / "runs").folder
+    with pytest.raises(CotenantError, match="a had arrivals there; a plan takes times from tenants that are always"):
+        cotenant.plan(file, "sim:t4", runs=[run], seconds=2.0)

@@ -9,7 +9,7 @@ import numpy as np
 from cotenant.errors import CotenantError
 from cotenant.planning.mixes.corrections import Corrections, MeasuredGroup, factors_of
 from cotenant.planning.mixes.predictor import Mixes
-from cotenant.text import figure
+from cotenant.text import figure, listed
 
 if TYPE_CHECKING:
     from cotenant.analyse.result import Result
@@ -44,16 +44,24 @@ def use_runs(runs: Sequence[RunEvidence], rough: "ClosedForm") -> str:
     names = [tenant.name for tenant in rough.simulation.tenants]
     alone = mixes = 0
     unused: dict[str, None] = {}
+    open_only: dict[str, None] = {}
     table: dict[tuple[str, tuple[int, ...]], tuple[Mapping[int, float], MeasuredGroup]] = {}
     for run in runs:
         same, reasons = _same(run, rough.simulation, names)
         unused |= dict.fromkeys(reasons)
+        open_only |= dict.fromkeys(same)
         alone += _calibrate(run, rough.simulation, same)
         for key, measured in _mixes(run.result, same, names).items():
             predicted = _predicted(rough, key)
             if predicted is not None:
                 table[key] = (factors_of(measured, predicted), measured)
                 mixes += 1
+    if not alone and not mixes and open_only:
+        raise CotenantError(
+            f"{', '.join(run.source for run in runs)}: {listed(list(open_only))} had arrivals there; "
+            "a plan takes times from tenants that are always busy",
+            hint="measure them so: cotenant plan FILE --devices ... --study measure.yaml writes the study",
+        )
     if not alone and not mixes:
         raise CotenantError(
             "; ".join([f"{', '.join(run.source for run in runs)}: no tenant of the plan was measured there", *unused]),
