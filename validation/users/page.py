@@ -54,7 +54,6 @@ FITTED = """## What was fitted, on what
 | how the clock rises on a share of the SMs | a cube root, not fitted; seen in MuxServe's prefills |
 | SMs that could draw all of the DRAM bandwidth | decoding of Llama-7B by share of SMs (MuxServe) |
 | eager launches by kind; old hosts' factor | ParvaGPU's plateaus, three language models, ResNet-50 on V100s |
-| launches of a library's loop (4 us) | small batches of BERT (ParvaGPU) |
 | onnxruntime, tensorrt | BERT on V100s and A100s (NVIDIA), BERT alone (Tally) |
 | vllm | Llama-7B, batches of 1 and 64 (MuxServe) |
 | turns: cost of interrupting and of yielding | three pods of YOLOS-small (nos), ten DistilGPT2 |
