@@ -22,7 +22,7 @@ batches show it (`cotenant calibrate`).
 
 Its tensors have the sequence first, so its products of heads may be launched one by one: with `attention: looped`, 4 us
 for each of 768 products an item, slowdowns are 5 to 7 % off. That was found by looking at these rows, so it isn't
-stated here: ranges have to hold for data whose cause nobody has looked for yet.
+stated here: ranges have to hold for data that nobody has explained yet.
 
 Pairs of trainings on V100s (Gavel) suggest that a kernel of many thread blocks claims as many SMs while it waits for
 DRAM; BERT beside PointNet and ResNet-50 (Tally) suggests the opposite, which is simulated. The stand-in of Gavel's
