@@ -37,7 +37,7 @@ from mock_nvml import mock_nvml, nvml_library  # fixtures of every folder, found
 
 from cotenant.devices.cpu import machine
 from cotenant.devices.tree import FileTree
-from tests.support import marked, pace, skips
+from tests.support import marked, pace, skips, strays
 
 # Tests build workloads without looking for a device first.
 machine.avoid_broken_tiles(FileTree())
@@ -73,6 +73,10 @@ def pytest_configure(config):
     allowed = config.getoption("--allowed-skips")
     if allowed is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(skips.SkipGate(skips.read(allowed)))
+    if strays.NAME not in os.environ:  # workers belong to the session that started them
+        os.environ[strays.NAME] = strays.owner()
+        strays.end()
+        config.add_cleanup(lambda: strays.end(os.environ.pop(strays.NAME)))
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -107,7 +107,7 @@ class Machine:
     def run(self, script, *words, cwd="/", **settings):
         return subprocess.run(
             ["bash", str(self.folder / script), *words], env={**self.environment, **settings}, cwd=cwd,
-            capture_output=True, text=True, timeout=100 * pace.measured(), check=False,
+            capture_output=True, text=True, timeout=pace.seconds(100), check=False,
         )  # fmt: skip
 
     @property

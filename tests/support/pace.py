@@ -1,5 +1,6 @@
 """How slow this machine is at the moment, as a factor for deadlines: a busy machine gets more time, not a failure."""
 
+import functools
 import os
 import time
 
@@ -22,6 +23,17 @@ def slowness(seconds: float, *, load: float, cores: int) -> float:
     return min(max(1.0, seconds / _USUAL_S, crowded), _MOST)
 
 
+@functools.cache
+def _speed_s() -> float:
+    """The median of five pieces of work, once in a process."""
+    return sorted(_work() for _ in range(5))[2]
+
+
 def measured() -> float:
-    """The factor of this machine now: the median of five pieces of work, or what its load average says."""
-    return slowness(sorted(_work() for _ in range(5))[2], load=os.getloadavg()[0], cores=os.cpu_count() or 1)
+    """The factor of this machine: by the work done at the start, or by what its load average says now."""
+    return slowness(_speed_s(), load=os.getloadavg()[0], cores=os.cpu_count() or 1)
+
+
+def seconds(usual: float) -> float:
+    """How long to wait for what is over by then on an idle machine."""
+    return usual * measured()
