@@ -16,6 +16,8 @@ from cotenant.scheduling import (
     TenantCosts,
     chunk_cost,
 )
+from cotenant.scheduling.job import Job, Request
+from cotenant.scheduling.roster import Roster
 
 
 def encoder(chunks=1, each_s=0.010, curve=(1.0,), spread=0.0):
@@ -98,3 +100,25 @@ class Worker:
         self.versions.append(chunk.version)
         self.running, self.began = chunk, at
         self.ran.append(chunk)
+
+
+def roster(*tenants, **settings):
+    return Roster(
+        [(Contract(name, objective_s), costs) for name, objective_s, costs in tenants], Settings(**settings), 0
+    )
+
+
+def job(tenant, due, *, steps=None, prefilled=False, order=0, conforming=True, scale=1.0, priority=0):
+    costs = tenant.estimate.costs
+    steps = (costs.steps if steps is None else steps) if costs.step else 0
+    request = Request(
+        Arrived(due - tenant.contract.within_s(steps), order, tenant.name, None, scale, steps, priority),
+        tenant.contract,
+        steps,
+    )
+    request.conforming = conforming
+    work = Job(tenant, request, order)
+    if prefilled:
+        work.advance(0)
+    work.reckon()
+    return work

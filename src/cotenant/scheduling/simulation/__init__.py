@@ -1,15 +1,12 @@
 """The scheduler under simulated time."""
 
-from cotenant.scheduling.simulation.device import Arrival, SimulatedDevice, SpeedModes, SpeedTrace, poisson
-from cotenant.scheduling.simulation.simulator import SimulatedRequest, SimulatedResult, simulate
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Arrival",
-    "SimulatedDevice",
-    "SimulatedRequest",
-    "SimulatedResult",
-    "SpeedModes",
-    "SpeedTrace",
-    "poisson",
-    "simulate",
-]
+from cotenant.front import front
+
+if TYPE_CHECKING:
+    from cotenant.scheduling.simulation.device import Arrival, SimulatedDevice, SpeedModes, SpeedTrace, poisson
+    from cotenant.scheduling.simulation.lines import NEVER, WARM_UP, Line, Replications, latencies, requests_at, tail_of
+    from cotenant.scheduling.simulation.simulator import SimulatedResult, simulate
+else:
+    __getattr__, __dir__ = front(__name__, __file__)

@@ -1,16 +1,11 @@
-"""Plans with decoders that step together, batches, accounts and requests: by hand, or against plain references."""
+"""Plans with gangs, against plain rules, and what is chosen."""
 
 import math
 import random
 
 import pytest
 
-from cotenant.scheduling import Arrived, Contract, Fairness, Settings, TenantCosts, chunk_cost
-from cotenant.scheduling.contract import ServiceClass
-from cotenant.scheduling.correction import DeviceSpeed
-from cotenant.scheduling.costs import BatchCurve
-from cotenant.scheduling.job import Job, Request
-from cotenant.scheduling.roster import Caches, Roster, standings
+from cotenant.scheduling import Fairness, Settings
 from cotenant.scheduling.slack_stealing import (
     AheadOfIt,
     Rehearsal,
@@ -21,32 +16,8 @@ from cotenant.scheduling.slack_stealing import (
     fill_slack,
     keep_feasible,
 )
-from cotenant.scheduling.tenant import TenantState
 
-from .worker import decoder, encoder
-
-
-def roster(*tenants, **settings):
-    return Roster(
-        [(Contract(name, objective_s), costs) for name, objective_s, costs in tenants], Settings(**settings), 0
-    )
-
-
-def job(tenant, due, *, steps=None, prefilled=False, order=0, conforming=True, scale=1.0, priority=0):
-    costs = tenant.estimate.costs
-    steps = (costs.steps if steps is None else steps) if costs.step else 0
-    request = Request(
-        Arrived(due - tenant.contract.within_s(steps), order, tenant.name, None, scale, steps, priority),
-        tenant.contract,
-        steps,
-    )
-    request.conforming = conforming
-    work = Job(tenant, request, order)
-    if prefilled:
-        work.advance(0)
-    work.reckon()
-    return work
-
+from .worker import decoder, encoder, job, roster
 
 # --- gangs
 
@@ -333,196 +304,3 @@ def test_the_reserve_before_a_limit_is_for_requests_that_are_due_earlier():
     limit = SlackStealing(Settings(slots=2), tenants)._limits(0.0)
     assert limit(job(tenants.named("b"), 2.0)) == pytest.approx(2.0 - 0.1)
     assert limit(job(tenants.named("b"), 5.0)) == pytest.approx(5.0 - 0.1 - 0.75 * 0.2 * 3.0)
-
-
-# --- accounts
-
-
-def state(objective_s=1.0, costs=None, **contract):
-    return TenantState(Contract("a", objective_s, **contract), costs or encoder(1, 0.1), DeviceSpeed(), 0.0)
-
-
-def test_an_account_fills_at_its_rate_up_to_its_size():
-    tenant = state()
-    tenant.grant(0.25, 2, 2.0, 2.0)
-    assert (tenant.rate, tenant.balance_s(0.0)) == (0.5, 2.0)
-    assert tenant.charge(1.5, 0.0)
-    assert tenant.balance_s(1.0) == pytest.approx(1.0)
-    assert not tenant.charge(1.001, 1.0)
-    assert tenant.charge(1.0, 1.0)
-    assert tenant.balance_s(2.0) == pytest.approx(0.5)
-    assert tenant.balance_s(99.0) == 2.0
-    tenant.estimate.speed.ease = 0.5
-    assert tenant.balance_s(3.0) == pytest.approx(0.5)
-    tenant.grant(0.1, 1, 0.1, 2.0)
-    assert tenant.balance_s(99.0) == pytest.approx(0.2), "two requests at least"
-    best = state(service=ServiceClass.BEST_EFFORT)
-    best.grant(0.5, 1, 2.0, 2.0)
-    assert (best.rate, best.balance_s(5.0), best.book_return(0.1, 0.0)) == (0.0, 0.0, math.inf)
-
-
-def test_refused_requests_return_one_after_another():
-    tenant = state()
-    tenant.grant(0.5, 1, 2.0, 2.0)
-    tenant.charge(2.0, 0.0)
-    assert tenant.book_return(0.2, 0.0) == pytest.approx(0.4)
-    assert tenant.book_return(0.2, 0.1) == pytest.approx(0.7)
-    assert tenant.book_return(0.2, 50.0) == 0.0
-    full = state()
-    full.grant(0.5, 1, 2.0, 2.0)
-    assert full.book_return(0.2, 1.0) == 0.0
-
-
-def test_history_fades():
-    tenant = state()
-    tenant.grant(0.5, 1, 2.0, 2.0)
-    assert tenant.attained == 1.0
-    tenant.offer(0.3, 0.0)
-    tenant.offer(0.3, 0.0)
-    tenant.meet(0.0)
-    assert (tenant.attained, tenant.asked_s, tenant.expected_rate) == (0.5, 0.6, 0.3)
-    tenant.exceed(0.6, 0.0)
-    assert not tenant.floods
-    tenant.exceed(0.1, 0.0)
-    assert tenant.floods
-    tenant.age(2.0)
-    assert (tenant.asked_s, tenant.beyond_s) == (pytest.approx(0.6 / math.e), pytest.approx(0.7 / math.e))
-    tenant.meet(10.0)
-    assert tenant.attained == pytest.approx((1 / math.e + 1) / (2 / math.e))
-    tenant.age(5.0)
-    assert tenant.attained == pytest.approx((1 / math.e + 1) / (2 / math.e)), "clocks don't go back"
-    tenant.offer(9.0, 10.0)
-    assert tenant.expected_rate == 0.5
-    single = state()
-    single.grant(0.5, 1, 2.0, 2.0)
-    single.exceed(0.1, 0.0)
-    assert not single.floods, "a request is no flood"
-
-
-def test_the_rest_of_a_pause():
-    tenant = state()
-    assert tenant.paused_for_s(5.0) is None
-    tenant.pause(8.0, 1.0)
-    assert [tenant.paused_for_s(now) for now in (1.0, 4.0, 8.9, 9.0, 13.0)] == [8.0, 5.0, 0.5, 2.0, 3.0]
-    tenant.resume()
-    assert tenant.paused_for_s(5.0) is None
-
-
-def test_standings_are_in_the_units_of_the_account():
-    tenants = roster(("a", 2.0, decoder(0.1, 0.01, 10)), ("b", 2.0, encoder(1, 0.1)))
-    tenants.named("a").backlog_s = 0.7
-    first, second = standings(tenants, 0.0)
-    assert first == ("a", 0.5, 4.0, 0.7, 1.0, pytest.approx(0.2))
-    assert second == ("b", 0.5, 4.0, 0.0, 1.0, pytest.approx(0.1))
-
-
-# --- requests and jobs
-
-
-def test_a_request_is_due_by_its_contract_or_its_clients_patience():
-    contract = Contract("a", 1.0, per_step_s=0.1)
-    plain = Request(Arrived(5.0, 1, "a"), contract, 10, 0.01)
-    assert (plain.deadline, plain.way_s, plain.due) == (7.0, 0.01, pytest.approx(6.99))
-    assert Request(Arrived(5.0, 1, "a"), contract, 10, 9.0).way_s == pytest.approx(0.05 * 2.0)
-    hurried = Request(Arrived(5.0, 1, "a", 6.0), contract, 10)
-    assert (hurried.deadline, hurried.due) == (6.0, 7.0)
-    patient = Request(Arrived(5.0, 1, "a", 9.0), contract, 10)
-    assert (patient.deadline, patient.due) == (9.0, 9.0)
-    assert Request(Arrived(5.0, 1, "a", cache_bytes=7), contract, 10).cache_bytes == 7
-
-
-def test_the_rest_of_a_job_by_batch_size_and_steps():
-    costs = TenantCosts(
-        (chunk_cost(0.1, spread=0.5), chunk_cost(0.2, spread=0.5)),
-        BatchCurve((1.0, 1.5)),
-        step=chunk_cost(0.01, spread=0.3),
-        steps=4,
-    )
-    (tenant,) = roster(("a", 9.0, costs)).tenants.values()
-    first, second = job(tenant, 9, scale=2.0, steps=4), job(tenant, 8, scale=1.0, steps=4, conforming=False)
-    variance = 4 * (0.05**2 + 0.1**2) + 4 * 0.003**2
-    assert (first.prefill_s, first.rest_s) == (pytest.approx(0.6), pytest.approx(0.64))
-    assert first.plan_s == pytest.approx(0.64 + math.sqrt(variance))
-    second.join(first)
-    second.reckon()
-    assert (second.batch, second.due, second.scale, second.conforming) == (2, 8, 2.0, True)
-    assert second.rest_s == pytest.approx(1.5 * 0.6 + 0.04)
-    second.advance(0)
-    second.reckon()
-    assert second.rest_s == pytest.approx(1.5 * 0.4 + 0.04)
-    second.leave(first.members[0])
-    assert (second.batch, second.scale, second.conforming, second.stamp) == (2, 1.0, False, -1)
-    second.cover()
-    assert second.conforming
-    second.advance(0)
-    assert not second.ended
-    second.advance(3)
-    assert (second.steps, second.ended) == (1, False)
-    second.advance(1)
-    assert second.ended
-    third, fourth = job(tenant, 9), job(tenant, 7)
-    third.join(fourth)
-    third.leave(fourth.members[0])
-    assert (third.batch, third.due) == (1, 9)
-    speed = tenant.estimate.speed
-    speed.level = math.log(2.0)
-    speed._derive()
-    third.reckon()
-    assert third.rest_s == pytest.approx(2 * 0.34)
-    assert third.plan_s == pytest.approx(2 * (0.34 + math.sqrt(0.05**2 + 0.1**2 + 4 * 0.003**2)))
-    assert third.stamp == speed.stamp
-
-
-# --- memory for caches
-
-
-def test_room_for_caches_is_shared_by_rate_and_lent_but_for_a_request_each():
-    def costs(size):
-        return TenantCosts((chunk_cost(0.1),), cache_bytes=size)
-
-    tenants = Roster(
-        [(Contract("a", 1, 0.5), costs(10)), (Contract("b", 1, 0.25), costs(20)), (Contract("c", 1, 0.25), costs(0))],
-        Settings(),
-        0.0,
-    )
-    a, b, c = (tenants.named(name) for name in "abc")
-    caches = Caches(90, tenants)  # parts of the users: 60 and 30
-    assert caches._room(a, 90, 90)
-    assert not caches._room(a, 91, 90)
-    a.held_bytes = 50
-    assert caches._room(a, 10, 90), "within its part"
-    assert caches._room(a, 20, 90), "lent"
-    assert not caches._room(a, 21, 90), "a request of b's keeps its room"
-    b.held_bytes = 15
-    assert caches._room(a, 10, 90)
-    assert not caches._room(a, 11, 90), "15 of b's part are left"
-    b.held_bytes = 30
-    assert caches._room(a, 10, 90)
-    assert not caches._room(b, 11, 90)
-    assert not caches._room(b, 1, 90), "a's part has room for a request"
-    a.held_bytes = 60
-    assert not caches._room(b, 1, 90)
-    b.held_bytes = 29
-    assert caches._room(b, 1, 90)
-    assert caches._room(c, 1, 90) is False
-    assert caches.held() == 89
-    need = job(a, 5)
-    need.members[0].cache_bytes = 2
-    assert not caches.fits(need)
-    assert not caches.holds(type("R", (), {"cache_bytes": 91}))
-    assert caches.holds(type("R", (), {"cache_bytes": 90}))
-    need.begun = True
-    assert caches.fits(need)
-    assert Caches(None, tenants).fits(job(a, 5))
-    caches.hold(need)
-    assert (a.held_bytes, need.members[0].holds) == (62, True)
-
-
-def test_without_rates_only_one_request_each_is_kept():
-    best = {"service": ServiceClass.BEST_EFFORT}
-    costs = TenantCosts((chunk_cost(0.1),), cache_bytes=10)
-    tenants = Roster([(Contract("a", 1, **best), costs), (Contract("b", 1, **best), costs)], Settings(), 0.0)
-    caches = Caches(30, tenants)
-    tenants.named("a").held_bytes = 20
-    assert caches._room(tenants.named("a"), 10, 30)
-    assert not caches._room(tenants.named("a"), 11, 30)
