@@ -42,6 +42,19 @@ def test_chance_in_one_series_does_not_count_and_a_clear_excess_does():
     assert not common.holds_for(correlated(rng, 70, 0.7))
 
 
+def test_two_of_a_dozen_that_drift_widen_themselves_and_not_the_others():
+    rng = np.random.default_rng(6)
+    steady, drifting = [], []
+    for _ in range(20):
+        series = [rng.normal(size=90) for _ in range(10)]
+        series += [0.7 * correlated(rng, 90, 0.95) + 0.7 * rng.normal(size=90) for _ in range(2)]
+        common = common_correlation(series)
+        steady.append(common.inflation)
+        drifting += [common.holds_for(one) for one in series[-2:]]
+    assert np.mean(steady) < 1.3
+    assert np.mean(drifting) < 0.35
+
+
 def slow(rng, n, share):
     return np.sqrt(1 - share) * rng.normal(size=n) + np.sqrt(share) * correlated(rng, n, 0.8)
 

@@ -28,7 +28,7 @@ def test_a_slowdown_with_its_interval_neighbour_and_sharing(synthetic_run):
 def test_no_slowdown_is_reported_as_equivalence_within_bounds(synthetic_run):
     run = solos(synthetic_run(seed=5)).trials("bert+gpt", "pinned", {"bert": 10, "gpt": 20})
     (line,) = matching(text(run), "gpt runs")
-    assert "as fast as alone within +-" in line
+    assert "as fast as alone within ±" in line
     assert "no effect" not in " ".join(text(run))
 
 
@@ -70,7 +70,7 @@ def test_a_missed_objective_is_reported_with_its_numbers(synthetic_run):
 def test_imprecise_numbers_say_how_much_longer_to_measure(synthetic_run):
     run = solos(synthetic_run(blocks=3, requests=40)).trials("bert+gpt", "threads", {"bert": 15, "gpt": 30})
     lines = text(run, target=0.001)
-    assert matching(lines, "slowdowns are not yet known to +-0.1 %")
+    assert matching(lines, "slowdowns are not yet known to ±0.1 %")
     (line,) = matching(lines, "quantiles need more requests")
     assert re.search(r"needs \d+ and has 120: measure it \d+ s longer", line)
     assert not matching(text(run, target=0.9), "not yet known")

@@ -388,8 +388,11 @@ def test_the_common_correlation_is_that_of_all_series_by_length():
 def test_a_series_keeps_its_own_correlation_if_it_is_clearly_larger():
     data = ar(100, 0.5, 6)
     own = float(autocorrelation.lags(data, 1)[0])
-    assert autocorrelation.Common(own - 0.249, 1.0).holds_for(data)
-    assert not autocorrelation.Common(own - 0.251, 1.0).holds_for(data)
+    assert autocorrelation.Common(own - 0.249, 8.0).holds_for(data)
+    assert not autocorrelation.Common(own - 0.251, 8.0).holds_for(data)
+    slow = ar(100, 0.9, 6)
+    assert autocorrelation.Common(0.9, 8.0).holds_for(slow)
+    assert not autocorrelation.Common(0.9, 1.0).holds_for(slow), "more distant blocks are correlated too"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from cotenant.analyse.estimates.autocorrelation import Stretches
 from cotenant.analyse.judged_promises import JudgedPromise, judge, judge_plan, promise_sentence
-from cotenant.reporting.elements.terminal import terminal
+from cotenant.reporting.elements.terminal import to_terminal
 from cotenant.reporting.results.promised import judged_elements
 from cotenant.tenancy.interval import Interval
 from cotenant.tenancy.objective import Objective
@@ -129,7 +129,7 @@ def test_the_answer_counts_and_names_and_the_table_fits_a_terminal():
     assert promise_sentence(rows) == "1 of 3 objectives kept; missed: completions; can't tell: recs"
     console = Console(width=80, record=True, file=None, quiet=False)
     with console.capture() as printed:
-        for part in terminal(judged_elements(rows)):
+        for part in to_terminal(judged_elements(rows)):
             console.print(part)
     lines = [line.rstrip() for line in printed.get().splitlines()]
     assert "completions   p99 60.0   87 % of 800    missed       18.0-31.0   80.0 (+158 %)" in lines
@@ -138,5 +138,17 @@ def test_the_answer_counts_and_names_and_the_table_fits_a_terminal():
 
 def test_each_undecided_objective_has_a_line_of_its_own():
     rows = judge_plan(plan(search={}, chat={}), [seen("search", [9.0] * 20), seen("chat", [9.0] * 20)], served=True)
-    *_, notes = terminal(judged_elements(rows))
+    *_, notes = to_terminal(judged_elements(rows))
     assert [line.split()[0] for line in notes.plain.splitlines()] == ["search", "chat"]
+
+
+def test_who_takes_requests_together_itself_is_asked_for_each():
+    late = {"expected": {"p99": {"limit_ms": 60.0}}, "rate_rps": 10.0, "at_once": 4, "together": 4}
+    singly = seen("search", [55.0] * 400)
+    engine = {"workload": "llama-3.2-1b", "software": "vllm", "mode": "generate"}
+    verdicts = {}
+    for sharing, runs in (("processes", {"workload": "x"}), ("scheduled", {"workload": "x"}), ("processes", engine)):
+        device = {"name": "gpu", "sharing": sharing, "tenants": {"search": {**late, "runs": runs}}}
+        (row,) = judge_plan(PlanDocument.model_validate({"plan": 2, "devices": [device]}), [singly], served=False)
+        verdicts[sharing, runs["workload"]] = row.verdict
+    assert list(verdicts.values()) == ["missed", "kept", "kept"], "three more arrive in 300 ms"

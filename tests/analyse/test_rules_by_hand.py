@@ -13,6 +13,7 @@ from cotenant.analyse.copy_options import CopyStart, options_of
 from cotenant.analyse.estimates.quantiles import interval_ranks, needed_for
 from cotenant.analyse.result import mostly_valid
 from cotenant.analyse.sharing import model_error
+from cotenant.analyse.tabular import plain
 from cotenant.analyse.variability import attribution, frequency, sensor_quality
 from cotenant.analyse.variability.attribution import Drawn, attribute, shared_power
 from cotenant.analyse.variability.frequency import AtSetting, best_clock, clock_curves, fit_power, fit_time
@@ -76,7 +77,7 @@ def test_power_of_work_that_shared_a_gpu():
     assert (found.rule, found.watts) == ("activity share", pytest.approx({"a": 60.0, "b": 20.0}))
     copies = [drawn(5, "a", 1, 90.0)]
     assert shared_power([*alone, *copies], "A100", {"s": "x"}) == []
-    assert found.to_json()["watts"] == {"a": 60.0, "b": 20.0}
+    assert plain(found)["watts"] == {"a": 60.0, "b": 20.0}
 
 
 # --- clocks

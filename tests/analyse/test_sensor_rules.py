@@ -294,6 +294,13 @@ def test_other_witnesses_pauses_and_changes():
     assert (found.from_s, found.to_s, found.readings) == (6.5, 19.5, 27)
 
 
+def test_a_longer_stretch_that_is_too_brief_does_not_hide_one_that_is_not():
+    at = np.concatenate([np.arange(60) * 0.05, 10 + np.arange(30) * 0.5])
+    values = np.concatenate([np.full(60, 80.0), np.full(30, 90.0)])
+    found = sensor_quality.stuck("p", at, values, {"temperature_c": np.linspace(0, 90, 90)})
+    assert (found.value, found.readings) == (90.0, 30)
+
+
 def warmed(noise=0.0, sign=1.0):
     at = np.arange(0, 600, 1.0)
     power = 100 + 100 * (np.sin(at / 37) > 0) + 30 * (np.sin(at / 11) > 0.3)

@@ -322,7 +322,7 @@ def more(*, device="cpu", threads=1, flops=None, slowed=False, parts=(), sure=()
     split = Facts(parts=dict.fromkeys(parts, 1.0), slowed=slowed, unsplit=None, cell=None)
     alone = [Facts(sure=each, reason=reason) for each, reason in sure]
     rates = {"counters": True, "flops_per_s": 1e9, "undisturbed": True} | peaks
-    stories = [Facts(worth=each, stp=Facts(lo=lo)) for each, lo in worth]
+    stories = [Facts(worth=each, stp=Facts(lo=lo), cell=Facts(simulated=False)) for each, lo in worth]
     return list(explanation._more(evidence, alone, [split], stories, Facts(**rates)))
 
 

@@ -138,6 +138,18 @@ def test_what_else_differs_between_runs_is_noted():
     assert "never under the same load" in notes[0]
 
 
+def test_a_tenant_that_can_not_be_compared_leaves_the_others_to_be():
+    def both(name, load):
+        made = run(name, 0.1, others=("b",))
+        other = series("b", np.full(240, load), 0.1 * np.ones(240))
+        return WatchedRun(name, "mps", watched(made.watched.tenants, [other, *made.watched.series]))
+
+    found, notes = block_evidence([both("x", 10.0), both("y", 500.0)])
+    assert {each.seen.tenant for each in found} == {"a"}
+    assert {each.seen.mix for each in found} == {"b+a"}
+    assert [note.split()[0] for note in notes] == ["b"]
+
+
 # --- what a tenant's time is made of
 
 PATTERN = np.tile(np.repeat([0.0, 4.0, 10.0], 8), 30)

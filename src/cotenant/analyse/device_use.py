@@ -1,7 +1,7 @@
 """Device use by mix: power, clock, heat, throttling, activity and energy per request, with their sources."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from cotenant.analyse import energy
 from cotenant.analyse.energy import Floats, PowerSensor
 from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.tabular import fields_of
 
 THROTTLED = "throttled_"
 REASONS_THAT_SLOW = 0xEC
@@ -77,7 +78,7 @@ class DeviceUse:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {**self.cell.to_json(), **{key: value for key, value in asdict(self).items() if key != "cell"}}
+        return self.cell.to_json() | fields_of(self, without=("cell",))
 
 
 def device_use(trials: Iterable[TrialReadings], manifests: Sequence[Mapping[str, Any]]) -> tuple[DeviceUse, ...]:

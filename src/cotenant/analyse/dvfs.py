@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from cotenant.analyse.tabular import fields_of
 from cotenant.analyse.variability.frequency import (
     FEWEST_CLOCKS,
     FEWEST_CLOCKS_FOR_A_KNEE,
@@ -86,19 +87,8 @@ class Sweep:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "run": self.run,
-            "job": self.job,
-            "control": self.control,
-            "devices": self.devices,
-            "steps": self.steps,
-            "best": self.best,
-            "energy_saved": self.energy_saved,
-            "time_lost": self.time_lost,
-            "knee_mhz": self.power.knee_mhz if self.power else None,
-            "power_model": self.power,
-            "time_model": self.time,
-        }
+        known = fields_of(self, "best", "energy_saved", "time_lost", power="power_model", time="time_model")
+        return known | {"knee_mhz": self.power.knee_mhz if self.power else None}
 
 
 def sweeps(readings: Iterable[JobReading]) -> tuple[Sweep, ...]:

@@ -105,7 +105,8 @@ def _about(mix: str, swept: dict[str, list[tuple[float, MixChoice]]], summary: S
         yield _opened("", bend)
     elif any(choice.verdict == "open" for levels in swept.values() for _, choice in levels):
         yield _opened(basis, bend)  # what is known comes before what isn't
-        yield f"Whether {mix} together keep every objective is unclear at every load tried."
+        why = ", given the error of the simulation" if basis else ""
+        yield f"Whether {mix} together keep every objective is unclear at every load tried{why}."
     else:
         yield f"{basis}{mix} together don't keep every objective at any load tried."
         yield _opened("", bend)
@@ -329,11 +330,8 @@ def _exceptions(models: Sequence[ModelStages], first: str) -> list[str]:
         for model in models
         if model.shares[0][0] != first
     ]
-    return (
-        [f"Another stage takes most in {', '.join(other[:3])}{' and others' if len(other) > 3 else ''}."]
-        if other
-        else []
-    )
+    more = " and others" if len(other) > 3 else ""
+    return [f"Another stage takes most in {', '.join(other[:3])}{more}."] if other else []
 
 
 def _shares(times: Sequence[StageShare], total: float) -> tuple[tuple[str, float], ...]:

@@ -140,7 +140,7 @@ def judge_plan(plan: PlanDocument, seen: Iterable[TenantObservation], *, served:
         served: The requests came singly, as clients sent them. A run of the plan asks for what usually runs
             together as a single request, which adds the time to gather it.
     """
-    seats = {name: seat for _, name, seat in plan.seats()}
+    seats = {name: (device, seat) for device, name, seat in plan.seats()}
     largest: dict[str, tuple[int, list[JudgedPromise]]] = {}
     usual = (
         observation for observation in seen if counts(observation) and usable(observation) and observation.of in seats
@@ -149,11 +149,11 @@ def judge_plan(plan: PlanDocument, seen: Iterable[TenantObservation], *, served:
         size = len(mix.split("+"))
         if size <= largest.get(name, (0, []))[0]:
             continue
-        trials, seat = list(group), seats[name]
+        trials, (device, seat) = list(group), seats[name]
         judged = []
         for label, promised in seat.expected.items():
             objective = read_objective(label, f"{promised.limit_ms!r}ms")
-            waited_ms = 0.0 if served or objective.metric == "tpot" else seat.gathered_ms
+            waited_ms = 0.0 if served or objective.metric == "tpot" else device.gathered_ms(seat)
             judged.append(_judge_trials(name, objective, promised, trials, waited_ms))
         largest[name] = size, judged
     return tuple(row for name in seats if name in largest for row in largest[name][1])

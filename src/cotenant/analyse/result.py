@@ -181,6 +181,12 @@ class Result(Tabular):
         )
 
     @property
+    def valid_stages(self) -> tuple[StageShare, ...]:
+        """Stages of tenants with a valid trial."""
+        valid = {tenant.of for tenant in self.tenants if tenant.trials_by_verdict.get("valid")}
+        return tuple(share for share in self.stages if share.of in valid)
+
+    @property
     def opening(self) -> list[str]:
         """The first sentences: the study's main finding, or else the recommendation."""
         beside = self.side_by_side
@@ -190,7 +196,7 @@ class Result(Tabular):
             return [_without_trials(self.manifests[0])]
         if self.before_any_mix:
             return [self.before_any_mix]
-        return opening(self.answer, self.summary, sweeps=self.sweeps, members=self.members, stages=self.stages)
+        return opening(self.answer, self.summary, sweeps=self.sweeps, members=self.members, stages=self.valid_stages)
 
     @property
     def usable(self) -> bool:

@@ -99,6 +99,12 @@ def plain(data: Any) -> Any:  # noqa: PLR0911 - one return per case
     return str(data)  # paths, dates, decimals
 
 
-def document(**fields: Any) -> dict[str, Any]:
+def document(**members: Any) -> dict[str, Any]:
     """These fields as plain data, stable within the schema version they are preceded by."""
-    return {"schema_version": SCHEMA_VERSION} | {name: plain(value) for name, value in fields.items()}
+    return {"schema_version": SCHEMA_VERSION} | {name: plain(value) for name, value in members.items()}
+
+
+def fields_of(data: Any, *more: str, without: Sequence[str] = (), **renamed: str) -> dict[str, Any]:
+    """The fields of a dataclass, some under other names, and ``more`` of its properties."""
+    names = [field.name for field in fields(data) if field.name not in without]
+    return {renamed.get(name, name): getattr(data, name) for name in (*names, *more)}

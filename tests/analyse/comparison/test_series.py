@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.analyse.comparison.series import pooled, relative_to, series_by_row
+from cotenant.analyse.comparison.series import pooled, series_by_row
+from cotenant.analyse.sharing.evidence import relative_to
 from tests.analyse.explanation.scenes_of_tenants import Beside, Scene, Tenant
 
 MS = 1e6

@@ -15,7 +15,7 @@ from cotenant.analyse.decision.option import chance_below, objective_of
 from cotenant.analyse.decision.remedies import what_would_tell
 from cotenant.analyse.decision.wording import decision_word, headline, in_words, option_sentence, slowdowns, verdict
 from cotenant.analyse.tabular import plain
-from cotenant.reporting.elements.terminal import terminal
+from cotenant.reporting.elements.terminal import to_terminal
 from cotenant.reporting.results.decided import answer_elements
 from cotenant.study.files import load_study
 from cotenant.tenancy.interval import Estimate
@@ -49,7 +49,10 @@ def test_a_tenant_that_misses_alone_is_named_first():
     run = Truth().solos(a=(40, 30), b=(10, 30)).trials("mps", {"a": (45, 30), "b": (12, 30)})
     said = headline(run.answer())
     assert said[0].startswith("a misses its objective even alone: p90 is")
-    assert said[1] == "Don't put a + b on this device: a can't keep up even alone (run by eager, the default software)."
+    assert (
+        said[1]
+        == "Don't put a + b on this device: a misses its objective even alone (run by eager, the default software)."
+    )
 
 
 def test_an_open_objective_names_the_measurement_that_would_decide():
@@ -76,7 +79,7 @@ def test_where_rates_are_given_sharing_is_described_by_how_long_requests_take():
     assert "work" not in said
     assert best.gauge == best.delay
     console = Console(file=StringIO(), width=80)
-    console.print(*terminal(answer_elements(run.answer())))
+    console.print(*to_terminal(answer_elements(run.answer())))
     assert "work" not in console.file.getvalue()
     assert option_sentence(run.answer().main.options[1]).startswith("threads makes requests take 1.4")
 
@@ -203,7 +206,7 @@ def test_the_answer_and_what_stands_below_it_fit_a_screen_of_25_lines():
         for members in combinations(names, size):
             run.trials("mps", {name: (12 if name in names[:3] else 44, 30) for name in members})
     console = Console(width=80, record=True, file=StringIO())
-    parts = terminal(answer_elements(run.answer()))
+    parts = to_terminal(answer_elements(run.answer()))
     for part in parts:
         console.print(part)
     lines = console.export_text().splitlines()
@@ -312,5 +315,5 @@ def test_in_the_table_many_open_objectives_are_counted():
     run = Truth(blocks=3).solos(**dict.fromkeys(times, (10, 30)))
     run.trials("mps", times, simulated=True, error=WIDE)
     console = Console(width=80, record=True, file=StringIO())
-    console.print(*terminal(answer_elements(run.answer())))
+    console.print(*to_terminal(answer_elements(run.answer())))
     assert "3 of 3 undecided" in console.export_text()

@@ -134,6 +134,17 @@ def test_behind_is_by_more_than_chance(rate, served, seconds, late):
     assert behind(rate, served, seconds) is late
 
 
+def test_behind_is_by_the_requests_that_came_not_by_the_stated_rate():
+    few = standing(rate_rps=100.0, arrived_rps=80.0, served_rps=79.0, measured_s=100.0)
+    assert not few.overloaded, "fewer came than stated, and they were served"
+    many = standing(rate_rps=100.0, arrived_rps=130.0, served_rps=100.0, measured_s=100.0)
+    assert many.overloaded
+    assert standing(
+        rate_rps=100.0, arrived_alone_rps=130.0, served_alone_rps=100.0, measured_alone_s=100.0
+    ).overloaded_alone
+    assert not standing(arrived_rps=130.0, served_rps=100.0, measured_s=100.0).overloaded, "a closed load"
+
+
 def test_a_tenant_may_be_behind_shared_alone_or_not_at_all():
     tenant = standing(rate_rps=100.0, served_rps=50.0, measured_s=10.0, served_alone_rps=99.0, measured_alone_s=10.0)
     assert (tenant.rate_given, tenant.overloaded, tenant.overloaded_alone) == (True, True, False)

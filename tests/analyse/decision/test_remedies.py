@@ -28,6 +28,12 @@ def test_more_requests_until_the_neediest_objective_is_decided():
     assert simulated.startswith("simulate a + b + c for 1 min 35 s longer: cotenant run FILE --device cpu --set ")
 
 
+def test_served_traffic_is_served_longer():
+    tenants = [timed("a", objective(answer="open", more_s=21.0)), timed("b")]
+    found = opened(way("scheduled", standings=tenants, simulated=True), "too few requests")
+    assert found == "serve a + b for 21 s longer, under the same load"
+
+
 def test_an_objective_inside_its_interval_has_to_change():
     tenants = [timed("a", objective(answer="open"))]
     assert opened(way(standings=tenants), "too few requests").startswith("change the objective")

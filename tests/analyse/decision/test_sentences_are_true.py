@@ -181,6 +181,13 @@ def test_who_pays_who_has_least_to_spare_and_who_starves(answers):
             slowest = max(best.standings, key=lambda tenant: tenant.slowdown.est)
             if found := re.search(r"; (\S+) pays most, ([\d.]+)x slower", sentence):
                 assert found.groups() == (slowest.tenant, ratio(slowest.slowdown.est))
+            if found := re.search(r"; every tenant is ([\d.]+)x(?: to ([\d.]+)x)? slower", sentence):
+                slowdowns = sorted(tenant.slowdown.est for tenant in best.standings)
+                assert ratio(slowdowns[0]) == found.group(1)
+                assert ratio(slowdowns[-1]) == (found.group(2) or found.group(1))
+                assert max(each.slowdown.lo for each in best.standings) <= min(
+                    each.slowdown.hi for each in best.standings
+                ), "one is shown to pay more"
             if choice.because == "starves a tenant":
                 assert sentence.endswith(f"but starves {slowest.tenant}.")
                 assert not best.fair
@@ -203,8 +210,12 @@ def test_missed_objectives_are_missed(answers):
                 missing = {
                     one.of for one in choice.best.standings if one.alone is not None and one.alone.answer == "missed"
                 }
-                said = verdict(choice).split(": ", 1)[1].split(" can't keep up")[0]
+                said, fails = re.split(
+                    r" (can't keep up|miss(?:es)? (?:its|their) objectives?)", verdict(choice).split(": ", 1)[1]
+                )[:2]
                 assert set(re.split(r", | and ", said)) == missing
+                behind = any(one.overloaded_alone for one in choice.best.standings if one.of in missing)
+                assert (fails == "can't keep up") == behind
                 assert "(run by eager, the default software)" in verdict(choice), "an unnamed default behind a no"
 
 
@@ -253,16 +264,27 @@ def _another_pays(sentence, choice):
     return re.sub(r"; \S+ pays most", f"; {least.tenant} pays most", sentence)
 
 
+def _all_pay_alike(sentence, choice):
+    ends = sorted(tenant.slowdown.est for tenant in choice.best.standings)
+    alike = f"; every tenant is {ratio(ends[0])}x to {ratio(ends[-1])}x slower"
+    return re.sub(r"; \S+ pays most, [\d.]+x slower", alike, sentence)
+
+
 VERDICTS = {
     "gains least": (_worst_gains_second, test_what_gains_least_does),
     "as good": (_all_as_good, test_ways_called_as_good_nearly_are),
     "pays most": (_another_pays, test_who_pays_who_has_least_to_spare_and_who_starves),
+    "all pay alike": (_all_pay_alike, test_who_pays_who_has_least_to_spare_and_who_starves),
     "a better way without a reason": (
         lambda sentence, _: re.sub(r"; [^;]* isn't clearly better[^;.]*", "", sentence),
         test_a_recommended_way_keeps_every_objective_and_no_better_one_goes_unmentioned,
     ),
     "an unnamed default": (
         lambda sentence, _: sentence.replace(" (run by eager, the default software)", ""),
+        test_missed_objectives_are_missed,
+    ),
+    "late taken for overloaded": (
+        lambda sentence, _: re.sub(r"miss(es)? (its|their) objectives?", "can't keep up", sentence),
         test_missed_objectives_are_missed,
     ),
     "a number of another table": (

@@ -15,7 +15,7 @@ from cotenant.analyse.decision.wording import (
     slowdowns,
     verdict,
 )
-from tests.analyse.decision.ways import choice, objective, standing, way, with_objectives
+from tests.analyse.decision.ways import about, choice, objective, standing, way, with_objectives
 
 MISSED = objective(40.0, answer="missed")
 OPEN = objective(25.0, lo=20.0, hi=31.0, answer="open", chance=0.8)
@@ -33,6 +33,31 @@ def test_more_work_with_who_pays_most():
     assert said(way("mps", 1.5, tenants[:1])).endswith("; a pays most, 1.02x slower.")
     assert said(way("mps", 1.5, [standing("a", slowdown=1.01)])).endswith("the work of taking turns.")
     assert said(way("mps", 1.5, [standing("a", slowdown=None)], simulated=True)).endswith("of taking turns, simulated.")
+
+
+@pytest.mark.parametrize(
+    ("sharing", "named"),
+    [
+        ("mps[16.7, 16.7, 16.7]", "mps 16.7 each"),
+        ("mps[60, 40]", "mps 60+40"),
+        ("mig[4g.20gb, 3g.20gb]", "mig 4g+3g"),
+        ("mig", "mig"),
+    ],
+)
+def test_a_way_is_called_as_in_the_table(sharing, named):
+    assert said(way(sharing, 1.5)).startswith(f"Share a + b by {named}: ")
+    assert option_sentence(way(sharing, 1.5)).startswith(f"{named} does ")
+
+
+def test_nobody_is_named_where_nobody_is_shown_to_pay_most():
+    def tenant(name, est, half):
+        return replace(standing(name), slowdown=about(est, est - half, est + half))
+
+    alike = said(way("mps", 1.5, [tenant("a", 1.8, 0.2), tenant("b", 2.0, 0.2)]))
+    assert alike.endswith("of taking turns; every tenant is 1.80x to 2.00x slower.")
+    assert said(way("mps", 1.5, [tenant("a", 2.0, 0.1)] * 2)).endswith("; every tenant is 2.00x slower.")
+    assert "b pays most, 2.00x" in said(way("mps", 1.5, [tenant("a", 1.8, 0.02), tenant("b", 2.0, 0.02)]))
+    assert "b pays most, 2.00x" in said(way("mps", 1.5, [tenant("a", 1.5, 0.5), tenant("b", 2.0, 0.5)]))
 
 
 def test_kept_objectives_with_the_least_to_spare():
@@ -88,10 +113,14 @@ def test_who_cannot_keep_up_alone():
     def reason(found):
         return said(way(standings=[*found, standing("z", alone=objective(), software="other")]), because="missed alone")
 
-    assert reason(tenants("eager")).endswith("device: a can't keep up even alone (run by eager, the default software).")
-    assert reason(tenants("vllm", "eager")).endswith("a and b can't keep up even alone (run by eager and vllm).")
-    assert reason(tenants("vllm", None)).endswith("a and b can't keep up even alone.")
-    assert reason(tenants(*["vllm"] * 5)).endswith("a, b, c and 2 more can't keep up even alone (run by vllm).")
+    assert reason(tenants("eager")).endswith(
+        "device: a misses its objective even alone (run by eager, the default software)."
+    )
+    assert reason(tenants("vllm", "eager")).endswith(
+        "a and b miss their objectives even alone (run by eager and vllm)."
+    )
+    assert reason(tenants("vllm", None)).endswith("a and b miss their objectives even alone.")
+    assert reason(tenants(*["vllm"] * 5)).endswith("a, b, c and 2 more miss their objectives even alone (run by vllm).")
     behind = tenants("vllm", rate_rps=100.0, served_alone_rps=10.0, measured_alone_s=9.0, served_rps=5.0)
     assert reason(behind).endswith("(run by vllm); lower a to 9/s.")
 

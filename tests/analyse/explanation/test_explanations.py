@@ -88,7 +88,7 @@ def test_a_tenant_that_serves_what_arrives_is_not_overloaded():
     scene = Scene(Tenant("a", ms=3000.0), load="poisson(1)", rate_rps=1.0)
     scene.alone(unfinished=2)
     evidence = [
-        replace(item, seen=replace(item.seen, throughput_rps=0.993), rate_rps=1.0, load="poisson(1)")
+        replace(item, seen=replace(item.seen, throughput_rps=0.993, window_s=102.0), rate_rps=1.0, load="poisson(1)")
         for item in scene.evidence
     ]
     assert list(circumstances(evidence)) == []

@@ -30,10 +30,19 @@ def said(**more):
         ({"widest": 0.5, "typical": 0.375}, "Good to ±50 %."),
         ({"typical": 0.037}, "Good to ±5.0 %, half of the slowdowns to ±3.7 %."),
         (
-            {"speed_variation": 0.02},
-            "Good to ±5.0 %, because this machine's speed varies by 2.0 % from block to block.",
+            {"speed_variation": 0.04},
+            "Good to ±5.0 %, because this machine's speed varies by 4.0 % from block to block.",
         ),
-        ({"speed_variation": 0.019}, "Good to ±5.0 %."),
+        ({"speed_variation": 0.03}, "Good to ±5.0 %."),
+        (
+            {"speed_variation": 0.025, "scatter": 0.05},
+            "Good to ±5.0 %, because this machine's speed varies by 2.5 % from block to block.",
+        ),
+        (
+            {"speed_variation": 0.02, "scatter": 0.05},
+            "Good to ±5.0 %, because slowdowns vary by 5.0 % from block to block.",
+        ),
+        ({"scatter": 0.04}, "Good to ±5.0 %."),
         ({"disturbed": 2}, "Good to ±5.0 %; 2 of 12 blocks were disturbed and count less."),
         ({"foreign_share": 0.099}, "Good to ±5.0 %."),
     ],

@@ -312,10 +312,10 @@ def test_a_steady_rise_is_a_drift_if_it_is_clear_and_large_enough():
 
 
 def test_the_fleet_by_day(fleet):
-    found = drift.drift(fleet(gpus=12, runs=10, days=9))
+    found = drift.find_drift(fleet(gpus=12, runs=10, days=9))
     assert found.days == pytest.approx(9)
     assert sum(runs for _, _, runs in found.daily) == 120
     assert all(ratio == pytest.approx(1, abs=0.01) for _, ratio, _ in found.daily)
     assert isinstance(found.per_month, Estimate)
-    assert drift.drift(readings([[1.0, 2.0]])).days == 0.0
+    assert drift.find_drift(readings([[1.0, 2.0]])).days == 0.0
     assert [row["runs"] for row in found.to_json()["daily"]] == [runs for _, _, runs in found.daily]

@@ -1,11 +1,12 @@
 """Which GPUs are slow and why, and since when."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from cotenant.analyse.variability.drift import drift
+from cotenant.analyse.variability.drift import find_drift
 from cotenant.analyse.variability.slow import power_cap, sick_sensors, slow_gpus
 from cotenant.analyse.variability.summary import analyse_variability
 from cotenant.analyse.variability.wording import anomalies, headline, opening, undecided_sentences
@@ -103,7 +104,7 @@ def test_a_gpu_that_became_slow_is_reported_with_the_day(fleet):
     time = readings.time_ms.copy()
     time[4 * 30 + 18 : 5 * 30] *= 1.15
     readings = replace(readings, time_ms=time)
-    [step] = [change for change in drift(readings).changes if change.gpu == "GPU-004"]
+    [step] = [change for change in find_drift(readings).changes if change.gpu == "GPU-004"]
     assert step.kind == "step"
     assert step.by == pytest.approx(0.15, abs=0.01)
     assert step.at_s == pytest.approx(1.6e9 + 18 * 86_400, abs=1)
@@ -117,7 +118,7 @@ def test_one_bad_run_is_not_a_step_and_noise_is_not_a_change(fleet):
     readings = fleet(runs=30)
     time = readings.time_ms.copy()
     time[4 * 30 + 18] *= 1.5
-    assert drift(replace(readings, time_ms=time)).changes == ()
+    assert find_drift(replace(readings, time_ms=time)).changes == ()
 
 
 def test_random_differences_between_days_are_not_steps(fleet):
@@ -127,7 +128,7 @@ def test_random_differences_between_days_are_not_steps(fleet):
         readings = fleet(gpus=12, runs=40, days=9, within=0.005, seed=seed)
         day = ((readings.at_s - 1.6e9) // 86_400).astype(int)
         moods = 1 + 0.02 * random.standard_normal((12, day.max() + 1))
-        alarms += bool(drift(replace(readings, time_ms=readings.time_ms * moods[readings.gpu, day])).changes)
+        alarms += bool(find_drift(replace(readings, time_ms=readings.time_ms * moods[readings.gpu, day])).changes)
     assert alarms <= 4  # about 1 is expected; if runs of a day counted as independent, all 20 would alarm
 
 
@@ -135,13 +136,13 @@ def test_five_ordered_days_of_one_gpu_in_many_are_not_a_drift(fleet):
     readings = fleet(gpus=60, runs=5, days=4)
     time = readings.time_ms.copy()
     time[15:20] = [1000, 1010, 1020, 1030, 1040]
-    assert drift(replace(readings, time_ms=time)).changes == ()
+    assert find_drift(replace(readings, time_ms=time)).changes == ()
 
 
 def test_a_fleet_that_slows_down_drifts_as_a_whole_and_no_gpu_is_blamed(fleet):
     readings = fleet(runs=30, days=60)
     days = (readings.at_s - 1.6e9) / 86_400
-    found = drift(replace(readings, time_ms=readings.time_ms * (1 + 0.0005 * days)))
+    found = find_drift(replace(readings, time_ms=readings.time_ms * (1 + 0.0005 * days)))
     assert found.per_month.est == pytest.approx(0.015, abs=0.002)
     assert found.per_month.lo > 0
     assert all(change.gpu == "" for change in found.changes)
@@ -151,13 +152,13 @@ def test_one_gpu_that_drifts_is_named(fleet):
     readings = fleet(runs=30, days=60)
     time = readings.time_ms.copy()
     time[3 * 30 : 4 * 30] *= np.linspace(1, 1.04, 30)
-    found = [change for change in drift(replace(readings, time_ms=time)).changes if change.gpu]
+    found = [change for change in find_drift(replace(readings, time_ms=time)).changes if change.gpu]
     assert {change.gpu for change in found} == {"GPU-003"}
     assert sum(change.by for change in found) == pytest.approx(0.04, abs=0.015)
 
 
 def test_without_times_there_is_no_trend(fleet):
-    found = drift(fleet(at_s=None))
+    found = find_drift(fleet(at_s=None))
     assert found.per_month.est is None
     assert found.changes == ()
 
@@ -166,6 +167,7 @@ def test_the_headline_says_spread_source_companions_and_cost(fleet):
     text = " ".join(headline(analyse_variability(fleet(), "sgemm", simulated=True)))
     for part in ("Simulated: sgemm on 60 GPUs", "whiskers over median", "between GPUs", "clock (-", "synchronous job"):
         assert part in text
+    assert re.search(r"takes 1\.\d{3} times as long on 4 random GPUs as on median ones, 1\.\d{3} on 32", text)
 
 
 def test_over_many_kinds_of_work_three_findings_come_first(fleet):

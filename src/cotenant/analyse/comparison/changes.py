@@ -15,10 +15,10 @@ from typing import Literal
 
 import numpy as np
 
-from cotenant.analyse.comparison.series import Blocks, BlockSeries
+from cotenant.analyse.comparison.series import BlockSeries
 from cotenant.analyse.estimates.distributions import student_t, t_cdf
 from cotenant.analyse.estimates.effects import RatioEffect, equivalence, holm, independent_effect
-from cotenant.analyse.sharing.evidence import TenantEvidence
+from cotenant.analyse.sharing.evidence import Logs, TenantEvidence
 from cotenant.tenancy.interval import Estimate
 
 Verdict = Literal["faster", "slower", "same", "ambiguous"]
@@ -40,7 +40,7 @@ class JudgedChange:
     """For `ambiguous`: blocks per run that would probably decide it; None if no practical number would."""
 
 
-def change(now: Blocks, before: Blocks) -> RatioEffect | None:
+def change(now: Logs, before: Logs) -> RatioEffect | None:
     """The ratio now / before over independent blocks; None if either run has fewer than two."""
     if min(len(now), len(before)) < 2:
         return None
@@ -85,7 +85,7 @@ def _p_beyond(log_ratio: float, effect: RatioEffect, margin: float) -> float:
 
 
 def _blocks_missing(effect: RatioEffect, margin: float, strictest: float) -> int | None:
-    """Blocks per run to add, assuming that the estimate stays and further blocks scatter like those seen."""
+    """Logs per run to add, assuming that the estimate stays and further blocks scatter like those seen."""
     n = effect.ratio.n
     room = abs(abs(effect.log_ratio) - math.log1p(margin))
     within = abs(effect.log_ratio) < math.log1p(margin)
@@ -132,7 +132,7 @@ def widened(effect: RatioEffect, variance: float, level: float = 0.95) -> RatioE
     return replace(effect, ratio=ratio, standard_error=math.sqrt(total), df=df)
 
 
-def _drift(rows: Sequence[Blocks]) -> float:
+def _drift(rows: Sequence[Logs]) -> float:
     """Difference between the two halves of a run, beyond what independent blocks would show."""
     together = _mean_of_rows(rows)
     if len(together) < FEWEST_BLOCKS:
@@ -145,7 +145,7 @@ def _drift(rows: Sequence[Blocks]) -> float:
     return max(0.0, halves**2 - scatter / len(together))
 
 
-def _mean_of_rows(rows: Sequence[Blocks]) -> list[float]:
+def _mean_of_rows(rows: Sequence[Logs]) -> list[float]:
     """Mean over all rows in each block, relative to each row's own mean."""
     blocks: dict[int, list[float]] = {}
     for row in rows:

@@ -13,20 +13,18 @@ from cotenant.analyse.comparison.outcomes import CLOCK_MOVED
 from cotenant.analyse.comparison.pair import quality
 from cotenant.analyse.comparison.sentences import row_name
 from cotenant.analyse.comparison.series import (
-    Blocks,
     BlockSeries,
     SeriesRow,
     alone_by_tenant,
     common_part,
     pooled,
-    relative_to,
     series_by_row,
 )
 from cotenant.analyse.estimates.distributions import student_t
 from cotenant.analyse.estimates.intervals import Floats
 from cotenant.analyse.estimates.warmup import Step, find_steps, noise_of, penalty
-from cotenant.analyse.sharing.evidence import TenantEvidence
-from cotenant.analyse.tabular import document
+from cotenant.analyse.sharing.evidence import Logs, TenantEvidence, relative_to
+from cotenant.analyse.tabular import document, fields_of
 from cotenant.tenancy.interval import Estimate, Missing, Number
 
 FEWEST_RUNS = 3
@@ -57,16 +55,8 @@ class RowStep:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            **(self.row.to_json() if self.row else {"mix": None, "tenant": None}),
-            "run": self.run,
-            "started_utc": self.started_utc,
-            "ratio": self.ratio,
-            "cycles_ratio": self.cycles,
-            "last": self.last,
-            "explained_by_clock": self.explained_by_clock,
-            "regression": self.regression,
-        }
+        row = self.row.to_json() if self.row else {"mix": None, "tenant": None}
+        return row | fields_of(self, "regression", without=("row",), cycles="cycles_ratio")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +153,7 @@ def _same_work(series: Sequence[BlockSeries | None]) -> bool:
     )
 
 
-def _levels(runs: Sequence[Blocks], common: Sequence[Blocks] | None) -> Floats:
+def _levels(runs: Sequence[Logs], common: Sequence[Logs] | None) -> Floats:
     """One number per run, minus the common part, if any."""
     own = [(relative_to(run, shared) or run) for run, shared in zip(runs, common or [{}] * len(runs), strict=True)]
     return np.asarray([statistics.fmean(run.values()) for run in own])

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from cotenant.analyse.comparison.changes import LEVEL, JudgedChange, Verdict, change, judge, widened
-from cotenant.analyse.comparison.series import Blocks, BlockSeries, pooled, relative_to
+from cotenant.analyse.comparison.series import BlockSeries, pooled
 from cotenant.analyse.estimates.effects import RatioEffect, equivalence
+from cotenant.analyse.sharing.evidence import Logs, relative_to
+from cotenant.analyse.tabular import fields_of
 from cotenant.tenancy.interval import Missing, Number
 
 Because = Literal[
@@ -24,8 +26,8 @@ NO_CLOCK = "no clock sensor in both runs"
 class ComparedPair(NamedTuple):
     """One quantity in both runs."""
 
-    before: Blocks
-    now: Blocks
+    before: Logs
+    now: Logs
 
     def change(self) -> RatioEffect | None:
         """Now / before."""
@@ -73,17 +75,7 @@ class ComparisonOutcome:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "verdict": self.verdict,
-            "because": self.because,
-            "ratio": self.total,
-            "own_ratio": self.own,
-            "cycles_ratio": self.cycles,
-            "clock_ratio": self.clock,
-            "p_value": self.p_value,
-            "blocks_missing": self.blocks_missing,
-            "regression": self.regression,
-        }
+        return fields_of(self, "regression", total="ratio", own="own_ratio", cycles="cycles_ratio", clock="clock_ratio")
 
 
 def refused(because: Because, detail: str) -> ComparisonOutcome:

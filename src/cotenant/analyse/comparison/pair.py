@@ -4,8 +4,10 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, variance
+from statistics import fmean
 from typing import Any
+
+import numpy as np
 
 from cotenant.analyse.comparison.changes import LEVEL, MARGIN, between_variance
 from cotenant.analyse.comparison.outcomes import (
@@ -20,7 +22,6 @@ from cotenant.analyse.comparison.outcomes import (
     withheld,
 )
 from cotenant.analyse.comparison.series import (
-    Blocks,
     BlockSeries,
     CommonCells,
     SeriesRow,
@@ -28,10 +29,10 @@ from cotenant.analyse.comparison.series import (
     common_part,
     series_by_row,
 )
-from cotenant.analyse.estimates.distributions import student_t
+from cotenant.analyse.estimates.effects import independent_effect
 from cotenant.analyse.estimates.intervals import mean_interval
 from cotenant.analyse.sharing.accuracy import CROWDED
-from cotenant.analyse.sharing.evidence import TenantEvidence
+from cotenant.analyse.sharing.evidence import Logs, TenantEvidence
 from cotenant.analyse.tabular import document
 from cotenant.tenancy.interval import Estimate, Missing, Number
 from cotenant.tenancy.records import TenantObservation
@@ -48,10 +49,6 @@ class TokenChange:
     now_ms: float
     ratio: Estimate
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {"metric": self.metric, "before_ms": self.before_ms, "now_ms": self.now_ms, "ratio": self.ratio}
-
 
 def token_changes(old: BlockSeries, new: BlockSeries) -> tuple[TokenChange, ...]:
     """Changes of the times that both runs have in at least two blocks."""
@@ -59,15 +56,9 @@ def token_changes(old: BlockSeries, new: BlockSeries) -> tuple[TokenChange, ...]
     return tuple(_change(name, a, b) for name, a, b in pairs if min(len(a), len(b)) >= 2)
 
 
-def _change(metric: str, old: Blocks, new: Blocks) -> TokenChange:
-    """The ratio of geometric means, with Welch's interval on the logarithms."""
+def _change(metric: str, old: Logs, new: Logs) -> TokenChange:
     a, b = list(old.values()), list(new.values())
-    parts = [variance(a) / len(a), variance(b) / len(b)]
-    spread, difference = sum(parts), fmean(b) - fmean(a)
-    freedom = spread**2 / (parts[0] ** 2 / (len(a) - 1) + parts[1] ** 2 / (len(b) - 1)) if spread else len(a) + len(b)
-    half = student_t(freedom, 0.95) * math.sqrt(spread)
-    low, high = math.exp(difference - half), math.exp(difference + half)
-    ratio = Estimate(math.exp(difference), low, high, min(len(a), len(b)), "Welch's t on logarithms")
+    ratio = independent_effect(np.exp(b), np.exp(a)).ratio
     return TokenChange(metric, math.exp(fmean(a)) / 1e6, math.exp(fmean(b)) / 1e6, ratio)
 
 
@@ -92,7 +83,7 @@ class RowChange:
             | {"of": self.of, "detail": self.detail}
             | self.outcome.to_json()
             | {"before_ms": self.before_ms, "now_ms": self.now_ms}
-            | {"tokens": [change.to_json() for change in self.tokens]}
+            | {"tokens": self.tokens}
         )
 
 
@@ -332,7 +323,7 @@ def _judged_common(
     return CommonChange(common.tenants, common.alike, judged)
 
 
-def _sum(first: Blocks, second: Blocks) -> Blocks:
+def _sum(first: Logs, second: Logs) -> Logs:
     return {block: log + second[block] for block, log in first.items() if block in second}
 
 

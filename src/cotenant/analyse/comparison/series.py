@@ -3,15 +3,12 @@
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cotenant.analyse.sharing.cells import counts, usable
-from cotenant.analyse.sharing.evidence import RequestWork, TenantEvidence
-
-Blocks = Mapping[int, float]
-"""Block -> natural logarithm of its measurement."""
+from cotenant.analyse.sharing.evidence import Logs, RequestWork, TenantEvidence, logs_by_block
 
 OVERLOADED = 0.01
 """Share of unserved requests above which the mean of the served ones is not representative."""
@@ -47,19 +44,19 @@ class BlockSeries:
 
     of: str
     works: frozenset[RequestWork]
-    time: Blocks
+    time: Logs
     """Mean latency, ns."""
-    service: Blocks
+    service: Logs
     """Mean time from the start of serving to its end, ns: latency without the queue."""
-    cycles: Blocks
+    cycles: Logs
     """Mean latency times clock; empty without a clock sensor."""
-    clock: Blocks
+    clock: Logs
     """MHz."""
-    offered: Blocks
+    offered: Logs
     """Requests due per request served; 0 (a ratio of 1) if all were served."""
-    ttft: Blocks
+    ttft: Logs
     """Mean time to the first token, ns; empty for tenants that don't generate."""
-    tpot: Blocks
+    tpot: Logs
     """Mean time per output token, ns."""
     rate_rps: float | None
     """Intended rate of an open load."""
@@ -98,38 +95,23 @@ def _series(group: Sequence[TenantEvidence]) -> BlockSeries:
     return BlockSeries(
         of=group[0].seen.of,
         works=frozenset(item.work for item in group),
-        time=_blocks(used, lambda item: item.seen.mean_latency_ns),
-        service=_blocks(used, lambda item: item.service_ns or item.seen.mean_latency_ns),
-        cycles=_blocks(used, lambda item: item.seen.mean_latency_ns * item.clock_mhz if item.clock_mhz else None),
-        clock=_blocks(used, lambda item: item.clock_mhz),
-        offered=_blocks(used, lambda item: 1 + item.seen.unfinished / item.seen.n),
-        ttft=_blocks(used, lambda item: item.seen.mean_ttft_ns),
-        tpot=_blocks(used, lambda item: item.seen.mean_tpot_ns),
+        time=logs_by_block(used, lambda item: item.seen.mean_latency_ns),
+        service=logs_by_block(used, lambda item: item.service_ns or item.seen.mean_latency_ns),
+        cycles=logs_by_block(used, lambda item: item.seen.mean_latency_ns * item.clock_mhz if item.clock_mhz else None),
+        clock=logs_by_block(used, lambda item: item.clock_mhz),
+        offered=logs_by_block(used, lambda item: 1 + item.seen.unfinished / item.seen.n),
+        ttft=logs_by_block(used, lambda item: item.seen.mean_ttft_ns),
+        tpot=logs_by_block(used, lambda item: item.seen.mean_tpot_ns),
         rate_rps=sum(rates) / len(rates) if rates else None,
         trials=len(group),
         unusable=Counter(check for item in group if not usable(item.seen) for check in item.seen.failed_checks),
     )
 
 
-def _blocks(used: Sequence[TenantEvidence], value_of: Callable[[TenantEvidence], float | None]) -> Blocks:
-    """The mean of each block: a block is a single replicate however many trials it contains."""
-    found: dict[int, list[float]] = {}
-    for item in used:
-        value = value_of(item)
-        if value is not None and 0 < value < math.inf:
-            found.setdefault(item.seen.block, []).append(math.log(value))
-    return {block: sum(logs) / len(logs) for block, logs in sorted(found.items())}
-
-
-def pooled(parts: Sequence[Blocks]) -> Blocks:
+def pooled(parts: Sequence[Logs]) -> Logs:
     """Mean of several series, in each block that all of them have."""
     shared = set[int].intersection(*(set(part) for part in parts)) if parts else set[int]()
     return {block: sum(part[block] for part in parts) / len(parts) for block in sorted(shared)}
-
-
-def relative_to(series: Blocks, reference: Blocks) -> Blocks:
-    """Subtract a reference series from a series, in the blocks that both have."""
-    return {block: log - reference[block] for block, log in series.items() if block in reference}
 
 
 # --- the change common to all tenants: if everything moved alike, no single tenant changed
@@ -142,7 +124,7 @@ FEWEST_TENANTS = 3
 class CommonCells:
     """The change that all tenants share: of the machine, or of something that all of them use."""
 
-    runs: tuple[Blocks, ...]
+    runs: tuple[Logs, ...]
     """For each run, block by block: distance of the tenants that moved alike from their own centre."""
     tenants: int
     """Tenants of the study that were measured alone in every run."""
@@ -150,16 +132,16 @@ class CommonCells:
     """How many of them moved with the median."""
 
 
-def alone_by_tenant(run: Mapping[SeriesRow, BlockSeries], rows: Iterable[SeriesRow]) -> dict[str, Blocks]:
+def alone_by_tenant(run: Mapping[SeriesRow, BlockSeries], rows: Iterable[SeriesRow]) -> dict[str, Logs]:
     """Service time alone by the study's tenant, over its loads and settings."""
-    found: dict[str, list[Blocks]] = {}
+    found: dict[str, list[Logs]] = {}
     for row in rows:
         if row.solo:
             found.setdefault(run[row].of, []).append(run[row].service)
     return {of: pooled(parts) for of, parts in found.items()}
 
 
-def common_part(alone: Sequence[Mapping[str, Blocks]], margin: float) -> CommonCells | None:
+def common_part(alone: Sequence[Mapping[str, Logs]], margin: float) -> CommonCells | None:
     """Return the change shared by the tenants that moved together, alone on the device; None if there is none.
 
     A tenant moves with the others if the change of its service time is within the margin of the median over tenants.

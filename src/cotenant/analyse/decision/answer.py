@@ -239,6 +239,8 @@ def _standing(tenant: TenantSummary, alone: Mapping[tuple[Cell, str], TenantSumm
         alone=None if solo is None else objective_of(solo),
         shared=objective_of(tenant),
         rate_rps=tenant.rate_rps,
+        arrived_rps=tenant.arrived_rps,
+        arrived_alone_rps=None if solo is None else solo.arrived_rps,
         measured_s=_seconds(tenant),
         measured_alone_s=0.0 if solo is None else _seconds(solo),
         served_rps=tenant.throughput_rps.est,

@@ -142,13 +142,13 @@ VISIBLE = 0.005
 Gain = Literal["more", "less", "same", "open", "unknown"]
 
 
-def behind(rate_rps: float | None, served_rps: float | None, measured_s: float) -> bool:
-    """Whether a tenant serves fewer requests than arrive, by more than the chance of random arrivals explains."""
-    if rate_rps is None or served_rps is None:
+def behind(arrived_rps: float | None, served_rps: float | None, measured_s: float) -> bool:
+    """Whether a tenant serves fewer requests than arrive, by more than a burst at the end explains."""
+    if arrived_rps is None or served_rps is None:
         return False
     if not served_rps:
         return True
-    due = rate_rps * measured_s
+    due = arrived_rps * measured_s
     return served_rps * measured_s < KEEPS_UP * due - _BY_CHANCE * math.sqrt(due)
 
 
@@ -164,7 +164,10 @@ class TenantInOption:
     under: str = ""
     """Load and settings, if the tenant was measured under several."""
     rate_rps: float | None = None
-    """The rate at which its requests arrive; None for a closed load."""
+    """The rate at which its requests arrive, as stated; None for a closed load."""
+    arrived_rps: float | None = None
+    """Requests that came, per second; None if they weren't counted."""
+    arrived_alone_rps: float | None = None
     measured_s: float = 0.0
     """How long it was measured in this option."""
     measured_alone_s: float = 0.0
@@ -182,12 +185,13 @@ class TenantInOption:
     @property
     def overloaded(self) -> bool:
         """It serves fewer requests than arrive."""
-        return behind(self.rate_rps, self.served_rps, self.measured_s)
+        return self.rate_given and behind(self.arrived_rps or self.rate_rps, self.served_rps, self.measured_s)
 
     @property
     def overloaded_alone(self) -> bool:
         """The same without neighbours."""
-        return behind(self.rate_rps, self.served_alone_rps, self.measured_alone_s)
+        arrived = self.arrived_alone_rps or self.rate_rps
+        return self.rate_given and behind(arrived, self.served_alone_rps, self.measured_alone_s)
 
 
 def mix_name(standings: Sequence[TenantInOption]) -> str:

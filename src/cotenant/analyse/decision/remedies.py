@@ -54,7 +54,11 @@ def ended(remedy: str) -> str:
 
 def _measured_longer(choice: MixChoice, more_s: float) -> str:
     """More requests of the same decide it."""
+    from cotenant.tenancy.sharing import SCHEDULED
+
     option = choice.best
+    if option.cell.sharing == SCHEDULED:  # only a server shares like this: no study repeats it
+        return f"serve {mix_name(option.standings)} for {duration(more_s)} longer, under the same load"
     verb = "simulate" if option.cell.simulated else "measure"
     device = ["--device", option.cell.device] if option.cell.simulated else []
     blocks = math.ceil(more_s / _window_s(option)) + option.mix.blocks

@@ -8,7 +8,9 @@ from typing import Any
 from cotenant.analyse.decision.answer import Answer, Because, MixChoice, Verdict, effort
 from cotenant.analyse.decision.option import MeasuredObjective, SharingOption, TenantInOption, mix_name
 from cotenant.analyse.decision.remedies import DEFAULT, MOST_NAMED, relief, what_would_tell
+from cotenant.analyse.sharing.cells import sharing_said
 from cotenant.analyse.sharing.closing import CHECK_WORDS
+from cotenant.tenancy.interval import Number
 from cotenant.text import amount, figure, in_time, listed, milliseconds, percent, ratio, times
 
 WORTH_SAYING = 1.02
@@ -16,6 +18,8 @@ WORTH_SAYING = 1.02
 MATRIX_FROM = 6
 """From this many mixes on, a run without objectives is a matrix: start with how many may share."""
 _EVEN = 0.5
+ALIKE = 1.25
+"""Slowdowns within this factor, whose intervals overlap, don't show who pays most."""
 
 
 def headline(answer: Answer) -> list[str]:
@@ -123,7 +127,11 @@ def _mix(choice: MixChoice) -> str:
 
 
 def _how(choice: MixChoice) -> str:
-    return choice.best.cell.sharing
+    return _way(choice.best)
+
+
+def _way(option: SharingOption) -> str:
+    return sharing_said(option.cell.sharing)
 
 
 def _effect(option: SharingOption) -> str:
@@ -141,17 +149,20 @@ def _cost(option: SharingOption) -> str:
 def option_sentence(option: SharingOption) -> str:
     """A way to share that is not the best of its mix."""
     if not option.trusted:
-        return f"No trial of {option.cell.sharing} passed every check."
+        return f"No trial of {_way(option)} passed every check."
     kept = objectives(option)
     cost = kept or f"slowdowns: {slowdowns(option)}"
-    return f"{option.cell.sharing} {_effect(option)}; {cost}."
+    return f"{_way(option)} {_effect(option)}; {cost}."
 
 
 def _cannot_alone(option: SharingOption) -> str:
     """Who misses its objective alone, run by what, and what would help."""
     missing = [tenant for tenant in option.standings if tenant.alone is not None and tenant.alone.answer == "missed"]
     by_name = {tenant.of: tenant for tenant in missing}
-    sentence = f"{_names(list(by_name))} can't keep up even alone"
+    fails = "misses its objective" if len(by_name) == 1 else "miss their objectives"
+    if any(tenant.overloaded_alone for tenant in by_name.values()):
+        fails = "can't keep up"
+    sentence = f"{_names(list(by_name))} {fails} even alone"
     named = sorted({tenant.software for tenant in by_name.values() if tenant.software is not None})
     if named and all(tenant.software is not None for tenant in by_name.values()):
         default = ", the default software" if named == [DEFAULT] else ""
@@ -167,10 +178,10 @@ def _why_none_passed(option: SharingOption) -> str:
             f"{tenant.tenant} serves {figure(tenant.served_rps or 0.0, 2)}/s of the {tenant.rate_rps:.3g}/s that arrive"
             for tenant in overloaded[:MOST_NAMED]
         ]
-        return f"under {option.cell.sharing} {listed(behind)}"
+        return f"under {_way(option)} {listed(behind)}"
     reasons = [CHECK_WORDS[check] for check in option.mix.failed_checks if check in CHECK_WORDS]
     why = f" ({listed(list(dict.fromkeys(reasons))[:MOST_NAMED])})" if reasons else ""
-    return f"no trial of {option.cell.sharing} passed every check{why}"
+    return f"no trial of {_way(option)} passed every check{why}"
 
 
 def slowdowns(option: SharingOption) -> str:
@@ -286,9 +297,20 @@ def _tightest(option: SharingOption) -> str:
 
 def _pays_most(option: SharingOption) -> str:
     slowest = _slowest(option)
-    if slowest.slowdown.est is None or slowest.slowdown.est < WORTH_SAYING:
+    most = slowest.slowdown.est
+    if most is None or most < WORTH_SAYING:
         return ""
-    return f"; {slowest.tenant} pays most, {ratio(slowest.slowdown.est)}x slower"
+    least = min((tenant.slowdown.est or 0.0 for tenant in option.standings), default=0.0)
+    if most <= ALIKE * least and len(option.standings) > 1 and _overlap([each.slowdown for each in option.standings]):
+        ends = dict.fromkeys(f"{ratio(value)}x" for value in (least, most))
+        return f"; every tenant is {' to '.join(ends)} slower"
+    return f"; {slowest.tenant} pays most, {ratio(most)}x slower"
+
+
+def _overlap(numbers: Sequence[Number]) -> bool:
+    """Their intervals have a value in common: none is shown to be larger than another."""
+    ends = [(number.lo, number.hi) for number in numbers if number.lo is not None and number.hi is not None]
+    return len(ends) == len(numbers) and max(lo for lo, _ in ends) <= min(hi for _, hi in ends)
 
 
 def _slowest(option: SharingOption) -> TenantInOption:
@@ -307,10 +329,10 @@ def _rivals(choice: MixChoice) -> str:
             else max(better, key=lambda option: option.gauge.est or 0.0)
         )
         reason = "takes more to set up" if effort(option) > effort(choice.best) else "keeps less in reserve"
-        words = f"; {option.cell.sharing} at {ratio(option.gauge.est or 0.0)}x isn't clearly better and {reason}"
+        words = f"; {_way(option)} at {ratio(option.gauge.est or 0.0)}x isn't clearly better and {reason}"
     if choice.starving:
         option = max(choice.starving, key=lambda option: option.work.est or 0.0)
-        words += f"; {option.cell.sharing} does {ratio(option.work.est or 0.0)}x but starves {_slowest(option).tenant}"
+        words += f"; {_way(option)} does {ratio(option.work.est or 0.0)}x but starves {_slowest(option).tenant}"
     named = {_mode(option) for option in better}
     modes = dict.fromkeys(_mode(option) for option in choice.rivals)
     others = [rival for rival in modes if rival != mode and rival not in named]
@@ -329,7 +351,7 @@ def _loser(choice: MixChoice) -> str:
     if worst.work.hi >= choice.best.work.lo:
         return ""
     costs = "costs more than it gains" if worst.work.hi < 1 else "gains least"
-    return f"; {worst.cell.sharing} {costs}, {times(worst.work)}"
+    return f"; {_way(worst)} {costs}, {times(worst.work)}"
 
 
 def _ways(choice: MixChoice) -> str:

@@ -3,8 +3,9 @@
 From a series of some seventy blocks the correlation of neighbours is known to ±0.12 only, and that of blocks further
 apart, small but many, not at all: single slowdowns were widened by up to a third for nothing, and slow changes of the
 machine went unseen (four of five intervals held instead of 19 of 20). All slowdowns of a run are taken on the same
-machine at the same time: what they have in common is known several times better. A series whose own correlation is
-clearly larger keeps it.
+machine at the same time: what they have in common is known several times better. It is what the middle half of them
+shows: of the six pairs and groups of a run two may drift while the others don't, and their correlation is their own. A
+series whose own is clearly larger keeps it.
 """
 
 import math
@@ -41,12 +42,18 @@ class Common(NamedTuple):
     """Variance of a mean over that of as many independent blocks, at least 1."""
 
     def holds_for(self, influence: Floats) -> bool:
-        """The correlation of neighbours in this series is not clearly larger."""
-        return float(lags(influence, 1)[0]) <= self.neighbours + CLEARLY / math.sqrt(influence.size)
+        """Neither the correlation of neighbours in this series nor all of it is clearly larger."""
+        found = lags(influence, max(1, influence.size // REACH))
+        weights, root = _trapezium(found.size), math.sqrt(influence.size)
+        chance = 2 * float(np.linalg.norm(weights)) / root * self.inflation
+        return (
+            float(found[0]) <= self.neighbours + CLEARLY / root
+            and 1 + 2 * float(weights @ found) <= self.inflation + CLEARLY * chance
+        )
 
 
 def common_correlation(series: Iterable[Floats]) -> Common | None:
-    """What they have in common, each weighted by its length, whatever its spread; None if all are short.
+    """What the middle half has in common, each weighted by its length, whatever its spread; None if all are short.
 
     The inflation is one plus twice the sum of the correlations, under a trapezium (Politis and Romano's flat top).
     """
@@ -57,12 +64,18 @@ def common_correlation(series: Iterable[Floats]) -> Common | None:
     typical = float(sizes.mean())
     reach = max(1, int(typical // REACH))
     found = np.stack([lags(influence, reach) for influence in long_enough])
-    mean: Floats = sizes @ found / sizes.sum()
-    weights = np.clip(2 * (1 - np.arange(1, reach + 1) / (reach + 1)), 0, 1)
+    weights = _trapezium(reach)
+    spared = len(found) // 4
+    middle = np.argsort(found @ weights, kind="stable")[spared : len(found) - spared]
+    mean: Floats = sizes[middle] @ found[middle] / sizes[middle].sum()
     inflation = 1.0
     for _ in range(_ROUNDS):  # taking the mean out of a series lowers each lag by the inflation over the length
         inflation = min(max(1 + 2 * float(weights @ (mean + inflation / typical)), 1.0), MOST)
     return Common(_corrected(float(mean[0]), typical), inflation)
+
+
+def _trapezium(reach: int) -> Floats:
+    return np.clip(2 * (1 - np.arange(1, reach + 1) / (reach + 1)), 0, 1)
 
 
 def lag_correlation(influence: Floats) -> float:
@@ -106,21 +119,21 @@ def stretch_bounds(size: int, trials: int) -> npt.NDArray[np.int64]:
     return np.arange(pieces + 1, dtype=np.int64) * size // pieces
 
 
-def design_effect(trials: Sequence[Stretches], level: float = 0.95) -> float:
+def design_effect(trials: Sequence[Stretches]) -> float:
     """The larger of the effects between stretches and between trials; at least 1.
 
     Includes the uncertainty of the variance itself (few stretches, fewer trials), by Student's t. Assumes that trials
     are independent and that correlation within a trial either dies out within a stretch or shows between trials.
     """
     sizes, hits = np.concatenate([trial.sizes for trial in trials]), np.concatenate([trial.hits for trial in trials])
-    between = _effect(sizes, hits, level)
+    between = _effect(sizes, hits)
     if sizes.size == len(trials):
         return max(1.0, between)
     starts = np.cumsum([0, *(trial.sizes.size for trial in trials[:-1])])
-    return max(1.0, between, _effect(np.add.reduceat(sizes, starts), np.add.reduceat(hits, starts), level))
+    return max(1.0, between, _effect(np.add.reduceat(sizes, starts), np.add.reduceat(hits, starts)))
 
 
-def _effect(sizes: npt.NDArray[np.int64], hits: npt.NDArray[np.int64], level: float) -> float:
+def _effect(sizes: npt.NDArray[np.int64], hits: npt.NDArray[np.int64]) -> float:
     """Variance of the share between clusters over the binomial's, inflated for the uncertainty of the former."""
     clusters, total = sizes.size, int(sizes.sum())
     share = float(hits.sum()) / total if total else 0.0
@@ -128,5 +141,5 @@ def _effect(sizes: npt.NDArray[np.int64], hits: npt.NDArray[np.int64], level: fl
         return 1.0
     residuals = hits - share * sizes
     variance = clusters / (clusters - 1) * float(residuals @ residuals) / total**2
-    doubt = (student_t(clusters - 1, level) / student_t(math.inf, level)) ** 2
+    doubt = (student_t(clusters - 1) / student_t(math.inf)) ** 2
     return variance / (share * (1 - share) / total) * doubt

@@ -26,7 +26,7 @@ class RatioEffect:
     """Two-sided p-value against a ratio of 1."""
 
 
-def independent_effect(values: Numbers, baseline: Numbers, level: float = 0.95) -> RatioEffect:
+def independent_effect(values: Numbers, baseline: Numbers) -> RatioEffect:
     """Ratio of two geometric means of independent positive replicates (Welch).
 
     Assumes independent replicates whose logarithms have roughly normal means; the spreads may differ.
@@ -40,7 +40,7 @@ def independent_effect(values: Numbers, baseline: Numbers, level: float = 0.95) 
         (part_a + part_b) ** 2 / (part_a**2 / (a.size - 1) + part_b**2 / (b.size - 1)) if error else a.size + b.size - 2
     )
     log_ratio = float(a.mean() - b.mean())
-    half = student_t(df, level) * error
+    half = student_t(df) * error
     ratio = Estimate(
         math.exp(log_ratio),
         math.exp(log_ratio - half),

@@ -92,7 +92,7 @@ def ratio_interval(log_ratios: Numbers, level: float = 0.95, common: Common | No
     return Estimate(math.exp(logs.est), lo, hi, logs.n, f"{logs.method} on log ratios")
 
 
-def positive_interval(values: Numbers, level: float = 0.95) -> Estimate:
+def positive_interval(values: Numbers) -> Estimate:
     """Typical value of a non-negative quantity (a rate, a time, a sum of progress), with its interval.
 
     The geometric mean, so that the interval can't reach below zero however few replicates there are; the plain mean if
@@ -100,8 +100,8 @@ def positive_interval(values: Numbers, level: float = 0.95) -> Estimate:
     """
     data = _finite(values)
     if np.any(data <= 0):
-        return mean_interval(data, level)
-    typical = ratio_interval(np.log(data), level)
+        return mean_interval(data)
+    typical = ratio_interval(np.log(data))
     return Estimate(typical.est, typical.lo, typical.hi, typical.n, typical.method.replace("log ratios", "logarithms"))
 
 

@@ -31,13 +31,13 @@ def needed_for(q: float, level: float = LEVEL) -> int:
     return n
 
 
-def interval_ranks(n: int, q: float, level: float = LEVEL) -> tuple[int, int]:
+def interval_ranks(n: int, q: float) -> tuple[int, int]:
     """Ranks (from 1) of two order statistics that enclose the quantile with at least this probability.
 
     Equal tails where the data allow; where an end would lie beyond the data, the last value is that end and the other
     moves so that the coverage still holds. Assumes independent values; exact for any distribution.
     """
-    if n < needed_for(q, level):
+    if n < needed_for(q):
         raise ValueError(f"{n} values can't enclose the quantile {q}")
     first, at_most = binomial_cdf(n, q)
 
@@ -49,12 +49,12 @@ def interval_ranks(n: int, q: float, level: float = LEVEL) -> tuple[int, int]:
         """The largest rank whose `below` is at most this probability."""
         return first + int(np.searchsorted(at_most, probability, side="right")) if probability >= 0 else 0
 
-    tail = (1 - level) / 2
+    tail = (1 - LEVEL) / 2
     lo, hi = last_rank(tail), last_rank(1 - tail) + 1
     if lo < 1:
-        lo, hi = 1, last_rank(level + below(1)) + 1
+        lo, hi = 1, last_rank(LEVEL + below(1)) + 1
     elif hi > n:
-        lo, hi = last_rank(below(n) - level), n
+        lo, hi = last_rank(below(n) - LEVEL), n
     return max(lo, 1), min(hi, n)
 
 

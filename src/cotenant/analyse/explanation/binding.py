@@ -7,6 +7,7 @@ from typing import Any, Literal
 from cotenant.analyse.estimates.intervals import mean_interval
 from cotenant.analyse.sharing.cells import by_block, usable
 from cotenant.analyse.sharing.evidence import Peaks, TenantEvidence
+from cotenant.analyse.tabular import fields_of
 from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.interval import Estimate, Missing, Number
 from cotenant.text import percent
@@ -72,21 +73,7 @@ class Binding:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "tenant": self.of,
-            "load": self.load,
-            "settings": self.settings,
-            "bound": self.bound,
-            "while_serving": self.while_serving,
-            "sure": self.sure,
-            "reason": self.reason,
-            "service_ms": self.service_ms,
-            "cores": self.cores,
-            "compute_share": self.compute_share,
-            "bandwidth_share": self.bandwidth_share,
-            "busy": self.busy,
-            "stages": self.stages,
-        }
+        return fields_of(self, of="tenant")
 
 
 def bindings(evidence: Sequence[TenantEvidence], peaks: Peaks) -> list[Binding]:

@@ -14,6 +14,7 @@ from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.evidence import Peaks
 from cotenant.analyse.sharing.model_error import inverse, widened
 from cotenant.analyse.sharing.summary import MixSummary, Summary
+from cotenant.analyse.tabular import fields_of
 from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.interval import Estimate, Missing, Number
 from cotenant.tenancy.sharing import PERCENTAGES
@@ -68,21 +69,7 @@ class MixStory:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return self.cell.to_json() | {
-            "contended": [
-                {"tenant": fight.tenant, "resource": fight.resource, "sure": fight.sure} for fight in self.fights
-            ],
-            "cores_wanted": self.cores_wanted,
-            "cores": self.cores,
-            "bandwidth_wanted": self.bandwidth_wanted,
-            "aggressor": self.aggressor,
-            "victim": self.victim,
-            "imbalance": self.imbalance,
-            "stp": self.stp,
-            "missed": list(self.missed),
-            "worth": self.worth,
-            "delay": self.delay,
-        }
+        return self.cell.to_json() | fields_of(self, without=("cell",), fights="contended")
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,8 @@ def _overloads(evidence: Sequence[TenantEvidence]) -> Iterator[Circumstance]:
         served = fmean(item.seen.throughput_rps for item in group)
         asked = [item.rate_rps for item in group if item.rate_rps]
         seconds = sum(item.seen.n / item.seen.throughput_rps for item in group if item.seen.throughput_rps)
-        if not behind(fmean(asked), served, seconds) if asked else unserved <= 1 - KEEPS_UP:
+        came = due / sum(item.seen.window_s for item in group)
+        if not behind(came, served, seconds) if asked else unserved <= 1 - KEEPS_UP:
             continue
         offered = f"{rate(fmean(asked))} offered" if asked else "more was offered"
         waiting = [1 - item.service_ns / item.seen.mean_latency_ns for item in group if item.service_ns and item.seen.n]
@@ -296,5 +297,5 @@ def _more(
             "Threads that spin while they wait for each other use CPU time without working: with several threads per "
             "tenant part of `more CPU time` can be that."
         )
-    if any(story.worth == "open" and story.stp.lo is not None for story in mixes):
+    if any(story.worth == "open" and story.stp.lo is not None and not story.cell.simulated for story in mixes):
         yield "More blocks would settle the mixes whose interval contains 1."

@@ -9,8 +9,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from cotenant.analyse.estimates.distributions import t_cdf, t_quantile
-from cotenant.analyse.estimates.effects import holm
+from cotenant.analyse.estimates.effects import holm, independent_effect
 from cotenant.analyse.estimates.intervals import Floats
 from cotenant.analyse.explanation.binding import Binding
 from cotenant.analyse.sharing.cells import Cell
@@ -277,18 +276,10 @@ def _by_size(many: Sequence[Sufferer]) -> str | None:
 def _contrast(sharing: str, group: tuple[str, Floats], other: tuple[str, Floats]) -> tuple[Contrast, float]:
     """Welch's interval and test on logarithms; mixes are the replicates."""
     (name, a), (other_name, b) = group, other
-    difference = float(a.mean() - b.mean())
-    va, vb = a.var(ddof=1) / a.size, b.var(ddof=1) / b.size
-    error = sqrt(va + vb)
-    if error < 1e-12:
-        reach, p = 0.0, 1.0 if abs(difference) < 1e-9 else 0.0
-    else:
-        freedom = (va + vb) ** 2 / (va**2 / (a.size - 1) + vb**2 / (b.size - 1))
-        reach = t_quantile(float(freedom), 0.975) * error
-        p = 2 * t_cdf(float(freedom), -abs(difference) / error)
+    effect = independent_effect(np.exp(a), np.exp(b))
     groups = Group(name, a.size, exp(float(a.mean()))), Group(other_name, b.size, exp(float(b.mean())))
-    ratio = Interval(exp(difference), exp(difference - reach), exp(difference + reach))
-    return Contrast(sharing, *groups, ratio, p), p
+    ratio = Interval(effect.ratio.est, effect.ratio.lo, effect.ratio.hi)
+    return Contrast(sharing, *groups, ratio, effect.p_value), effect.p_value
 
 
 # --- A pattern in a sentence or two

@@ -9,15 +9,16 @@ from cotenant.analyse.explanation.contention import Fight, MixStory, contributio
 from cotenant.analyse.explanation.explanation import Explanation
 from cotenant.analyse.explanation.patterns import Pattern, contrast_sentences, pattern_sentences
 from cotenant.analyse.explanation.split import MEANING, Split
+from cotenant.analyse.sharing.cells import settings_said, sharing_said
 from cotenant.tenancy.interval import Estimate, Number
-from cotenant.text import percent
+from cotenant.tenancy.records import OWN
+from cotenant.text import amount, percent
 
 WORDS = {
     "cores": "cores",
     "memory bandwidth": "memory bandwidth",
     "cache": "the cache",
     "memory bandwidth or cache": "memory bandwidth or the cache",
-    "clock": "nothing, but the clock falls",
     "queue": "the queue: requests wait for earlier ones",
     "host": "the host",
     "turns": "the device's time, which it gives to one process after the other",
@@ -75,7 +76,11 @@ def main_sentences(found: Explanation) -> list[str]:
         *_roles([story for story in best if (story.imbalance.est or 1.0) >= UNEVEN]),
         *found.more,
         *(line for lines in causes[1:] for line in lines),
-        *([f"In {spared} other mixes, shared the best way, no tenant is shown to be slowed down."] if spared else []),
+        *(
+            [f"{amount(spared, 'other mix', 'others')}, shared the best way: no tenant is shown to be slowed down."]
+            if spared
+            else []
+        ),
     ]
 
 
@@ -102,8 +107,8 @@ def _worth_in_short(mixes: Sequence[MixStory]) -> Iterator[str]:
         yield from _worth(mixes)
         return
     yield (
-        f"{len(mixes)} mixes and ways to share: worth it (clearly better than taking turns, every objective kept) "
-        f"{count['yes']}, not worth it {count['no']}, open {count['open']}."
+        f"Of {len(mixes)} mixes and ways to share {count['yes']} are worth it (clearly better than taking turns, every "
+        f"objective kept), {count['no']} are not, and {count['open']} are open."
     )
 
 
@@ -125,9 +130,10 @@ def _tenant(binding: Binding, *, several: bool) -> str:
 
 
 def mix_name(story: MixStory) -> str:
-    """`a+b (pinned, closed(1))`."""
-    settings = "" if story.cell.settings in {"", "{}"} else f", {story.cell.settings}"
-    return f"{story.cell.mix} ({story.cell.sharing}, {story.cell.load}{settings})"
+    """`a+b (pinned, closed(1))`; each tenant's own load goes without saying."""
+    load = "" if story.cell.load == OWN else f", {story.cell.load}"
+    settings = "" if story.cell.settings in {"", "{}"} else f", {settings_said(story.cell.settings)}"
+    return f"{story.cell.mix} ({sharing_said(story.cell.sharing)}{load}{settings})"
 
 
 def _mix(story: MixStory, splits: Sequence[Split]) -> Iterator[str]:
@@ -146,8 +152,9 @@ def _mix(story: MixStory, splits: Sequence[Split]) -> Iterator[str]:
     unsure = (
         "" if all(fight.sure for fight in fights if fight.resource != "unknown") else " (as far as these sensors tell)"
     )
-    lacking = " and ".join(WORDS[resource] for resource in resources)
-    yield f"{mix_name(story)}: its tenants lack {lacking}{unsure}{wanted}."
+    lacking = " and ".join(WORDS[resource] for resource in resources if resource != "clock") or "nothing"
+    clock = ", and the clock falls" if "clock" in resources else ""
+    yield f"{mix_name(story)}: its tenants lack {lacking}{clock}{unsure}{wanted}."
     yield from _tenants_of(story, splits)
 
 
@@ -222,10 +229,8 @@ def _worth(mixes: Sequence[MixStory]) -> Iterator[str]:
             yield f"{mix_name(story)} is not worth it: {done}, less than the 1 of taking turns."
         elif story.stp.lo is not None and story.stp.lo > 1 + VISIBLE:
             yield f"{mix_name(story)} may or may not be worth it: {done}, but an objective is open."
-        elif story.stp.lo is not None and story.stp.lo > 1:
-            yield f"{mix_name(story)} shows no gain: {done} against 1 for taking turns."
         else:
-            yield f"{mix_name(story)} may or may not be worth it: {done} includes 1, which is taking turns."
+            yield f"{mix_name(story)} may or may not be worth it: {done} against 1 for taking turns."
 
 
 def _worth_at_rates(story: MixStory, delay: Number) -> str:

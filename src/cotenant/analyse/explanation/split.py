@@ -6,15 +6,15 @@ time = cycles / clock: the clock. The rest is more device time for the same requ
 wait longer for memory and caches.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cotenant.analyse.estimates.intervals import ratio_interval
 from cotenant.analyse.sharing.cells import Cell, usable
-from cotenant.analyse.sharing.evidence import TenantEvidence
+from cotenant.analyse.sharing.evidence import Logs, TenantEvidence, logs_by_block, relative_to
 from cotenant.analyse.sharing.model_error import widened
+from cotenant.analyse.tabular import fields_of
 from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.interval import Missing, Number
 
@@ -32,8 +32,6 @@ MEANING: Mapping[str, str] = {
     DEVICE: "more device time for the same request: others' kernels, bandwidth, caches",
     HOST: "time in which the device does not work on the request: others' turns, launching, copying, the host",
 }
-
-Logs = dict[int, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +66,7 @@ class Split:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return self.cell.to_json() | {
-            "tenant": self.tenant,
-            "of": self.of,
-            "slowdown": self.total,
-            "parts": self.parts,
-            "residual": self.residual,
-            "unsplit": self.unsplit,
-        }
+        return self.cell.to_json() | fields_of(self, without=("cell",), total="slowdown")
 
 
 def splits(evidence: Sequence[TenantEvidence]) -> list[Split]:
@@ -108,9 +99,9 @@ def _split(cell: Cell, tenant: str, of: str, alone: Sequence[TenantEvidence], gr
     error = group[0].seen.model_error
     logs: dict[str, Logs] = {}
     if service:
-        logs[QUEUE] = _minus(latency, service)
+        logs[QUEUE] = relative_to(latency, service)
         if unsplit is None:
-            logs[CORES if on_cpu else HOST] = _minus(service, device)
+            logs[CORES if on_cpu else HOST] = relative_to(service, device)
             if clock:
                 logs[CLOCK] = {block: -log for block, log in clock.items()}
                 logs[MEMORY if on_cpu else DEVICE] = {
@@ -150,21 +141,7 @@ def _ratios(
     value_of: Callable[[TenantEvidence], float | None],
 ) -> Logs:
     """Logarithm of shared / alone in each block that has both."""
-    solo, beside = _by_block(alone, value_of), _by_block(group, value_of)
-    return {block: log - solo[block] for block, log in beside.items() if block in solo}
-
-
-def _by_block(items: Sequence[TenantEvidence], value_of: Callable[[TenantEvidence], float | None]) -> Logs:
-    found: dict[int, list[float]] = {}
-    for item in items:
-        value = value_of(item)
-        if value is not None and 0 < value < math.inf:
-            found.setdefault(item.seen.block, []).append(math.log(value))
-    return {block: sum(logs) / len(logs) for block, logs in sorted(found.items())}
-
-
-def _minus(first: Logs, second: Logs) -> Logs:
-    return {block: log - second[block] for block, log in first.items() if block in second}
+    return relative_to(logs_by_block(group, value_of), logs_by_block(alone, value_of))
 
 
 def _factor(logs: Logs) -> Number:

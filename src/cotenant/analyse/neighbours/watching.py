@@ -23,8 +23,8 @@ SHORTEST_STEP_S = 10.0
 SHORT_S = 900.0
 """Up to this long, intervals are as short as the readings allow: there are few of them otherwise."""
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-CPU_S, GPU_S = "cpu_s", "gpu_s"
-"""Totals of a process: CPU time, and time in which any of its kernels ran."""
+CPU_S, GPU_S, ENERGY_J = OF_PROCESS = "cpu_s", "gpu_s", "energy_j"
+"""Totals of a process: CPU time, time in which any of its kernels ran, and its part of the GPU's energy meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +235,7 @@ def _tenant(tenant: TenantTotals, edges: Floats, seconds: float) -> WatchedTenan
         device_ms=mean_ms("device_s", "requests"),
         cores=per_second(CPU_S),
         gpu_share=per_second(GPU_S),
-        restarts=max((read.restarts for role, read in totals.items() if role not in (CPU_S, GPU_S)), default=0),
+        restarts=max((read.restarts for role, read in totals.items() if role not in OF_PROCESS), default=0),
         unknown_s=unknown,
         grants=tenant.grants,
         facts=tenant.facts,

@@ -11,6 +11,7 @@ import numpy as np
 from cotenant.analyse.estimates.intervals import block_interval, mean_interval
 from cotenant.analyse.estimates.robust import huber
 from cotenant.analyse.estimates.warmup import classify
+from cotenant.analyse.tabular import fields_of
 from cotenant.tenancy.interval import Estimate, Interval
 from cotenant.tenancy.records import TenantObservation
 
@@ -47,6 +48,8 @@ class Accuracy:
     """Measured seconds per block."""
     foreign_share: float | None = None
     """Typical share of the device used by other processes; None where unknown."""
+    scatter: float | None = None
+    """Variation of a slowdown between blocks, as a share; None with too few blocks."""
 
     @property
     def crowded(self) -> bool:
@@ -55,15 +58,7 @@ class Accuracy:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "widest": self.widest,
-            "typical": self.typical,
-            "blocks": self.blocks,
-            "disturbed_blocks": self.disturbed,
-            "speed_variation": self.speed_variation,
-            "block_s": self.block_s,
-            "foreign_share": self.foreign_share,
-        }
+        return fields_of(self, disturbed="disturbed_blocks")
 
     def sentence(self) -> str:
         """A sentence on the precision, and what limits it."""
@@ -73,8 +68,7 @@ class Accuracy:
             sentence = f"Good to ±{_percent(self.widest)}"
         if self.typical < 0.75 * min(self.widest, MEANINGFUL):
             sentence += f", half of the slowdowns to ±{_percent(self.typical)}"
-        if self.speed_variation is not None and self.speed_variation >= WORTH_NAMING:
-            sentence += f", because this machine's speed varies by {_percent(self.speed_variation)} from block to block"
+        sentence += self._cause()
         if self.disturbed:
             sentence += f"; {self.disturbed} of {self.blocks} blocks were disturbed and count less"
         sentence += "."
@@ -82,6 +76,20 @@ class Accuracy:
             share = _percent(self.foreign_share)
             sentence += f" Other processes used {share} of the device meanwhile: without them slowdowns may differ."
         return sentence
+
+    def _cause(self) -> str:
+        """What varies from block to block, if it can make intervals so wide.
+
+        The machine, if that is at least half of the slowdowns' variance.
+        """
+        speed, scatter = self.speed_variation or 0.0, self.scatter or 0.0
+        if max(scatter, math.sqrt(2) * speed) < self.typical * math.sqrt(self.blocks) / 4:
+            return ""
+        if speed >= max(WORTH_NAMING, scatter / 2):
+            return f", because this machine's speed varies by {_percent(speed)} from block to block"
+        if scatter >= WORTH_NAMING:
+            return f", because slowdowns vary by {_percent(scatter)} from block to block"
+        return ""
 
 
 def accuracy_of(
@@ -110,6 +118,7 @@ def accuracy_of(
         disturbed=disturbed_blocks(logs_by_block),
         speed_variation=speed_variation(alone_by_block),
         block_s=block_s,
+        scatter=speed_variation(logs_by_block),
         foreign_share=median(shares) if (shares := [share for share in foreign_shares if share is not None]) else None,
     )
 
@@ -124,10 +133,10 @@ def disturbed_blocks(logs_by_block: Iterable[Mapping[int, float]]) -> int:
     return sum(sum(found) / len(found) < DISTURBED for found in weights.values())
 
 
-def speed_variation(alone_by_block: Iterable[Mapping[int, float]]) -> float | None:
-    """Variation of solo times between neighbouring blocks: the median over tenants of a robust spread."""
+def speed_variation(logs_by_block: Iterable[Mapping[int, float]]) -> float | None:
+    """Variation of times or slowdowns between neighbouring blocks: the median over tenants of a robust spread."""
     spreads = []
-    for logs in alone_by_block:
+    for logs in logs_by_block:
         series = np.array([logs[block] for block in sorted(logs)])
         if series.size >= FEWEST_BLOCKS:
             spreads.append(float(np.sqrt(np.mean(np.diff(series) ** 2) / 2)))
@@ -272,16 +281,19 @@ def carry_over(pairs: Iterable[tuple[Moments, Moments]]) -> CarryOver | None:
     return CarryOver(ratio, sum(n for _, _, n in found))
 
 
-def settled_after(by_bin: Mapping[int, Moments], bin_s: float, tolerance: float = 0.02) -> float | None:
+TOLERANCE = 0.02
+"""Differences below this are ignored."""
+
+
+def settled_after(by_bin: Mapping[int, Moments], bin_s: float) -> float | None:
     """Time after a common start from which requests take as long as later on, within tolerance and error; None: never.
 
     Args:
         by_bin: Log of service time over its window's mean, by the time since the start in bins.
         bin_s: Length of a bin.
-        tolerance: Differences below this are ignored.
     """
     bins = sorted(number for number, moments in by_bin.items() if moments.n > 1)
-    calm = [abs(by_bin[number].mean) <= tolerance + _ERRORS * math.sqrt(by_bin[number].error2) for number in bins]
+    calm = [abs(by_bin[number].mean) <= TOLERANCE + _ERRORS * math.sqrt(by_bin[number].error2) for number in bins]
     for place in range(len(bins) - _IN_A_ROW + 1):
         if all(calm[place : place + _IN_A_ROW]):
             return bins[place] * bin_s

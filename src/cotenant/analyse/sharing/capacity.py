@@ -9,6 +9,7 @@ import numpy as np
 from cotenant.analyse.sharing.cells import Cell, usable
 from cotenant.analyse.sharing.evidence import arrivals_and_rate
 from cotenant.analyse.sharing.summary import Summary, TenantSummary
+from cotenant.analyse.tabular import fields_of
 from cotenant.tenancy.records import Int64s, TenantObservation
 from cotenant.text import in_time, percent, rate
 
@@ -61,26 +62,16 @@ class CapacityCurve:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "mix": self.cell.mix,
-            "sharing": self.cell.sharing,
-            "arrivals": self.cell.load,
-            "solo": self.cell.solo,
-            "run": self.cell.run,
-            "tenant": self.tenant,
-            "of": self.of,
-            "knee_rps": None if self.knee is None else self.knee.rate_rps,
-            "broken_rps": None if self.broken is None else self.broken.rate_rps,
-            "levels": [
-                {
-                    "rate_rps": level.rate_rps,
-                    "attainment": level.attainment,
-                    "quantile": level.quantile,
-                    "goodput_rps": level.goodput_rps,
-                }
-                for level in self.levels
-            ],
-        }
+        cell = {"mix": self.cell.mix, "sharing": self.cell.sharing, "arrivals": self.cell.load, "solo": self.cell.solo}
+        return (
+            cell
+            | {"run": self.cell.run}
+            | fields_of(self, without=("cell",))
+            | {
+                "knee_rps": None if self.knee is None else self.knee.rate_rps,
+                "broken_rps": None if self.broken is None else self.broken.rate_rps,
+            }
+        )
 
 
 def capacity_curves(summary: Summary) -> tuple[CapacityCurve, ...]:

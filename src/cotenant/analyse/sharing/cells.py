@@ -82,8 +82,9 @@ def sharing_said(sharing: str) -> str:
 
 
 def shares_said(sharing: str) -> str:
-    """`4g+3g` of `mig[4g.20gb, 3g.20gb]`, `10 each` of ten equal shares; empty where no shares are given."""
-    shares = [profile.partition(".")[0] for profile in sharing.partition("[")[2].removesuffix("]").split(", ")]
+    """`4g+3g` of `mig[4g.20gb, 3g.20gb]`, `16.7 each` of six equal shares; empty where no shares are given."""
+    profiles = sharing.partition("[")[2].removesuffix("]").split(", ")
+    shares = [profile.partition(".")[0] if profile.endswith("gb") else profile for profile in profiles]
     return f"{shares[0]} each" if len(shares) > 2 and len({*shares}) == 1 else "+".join(shares)
 
 

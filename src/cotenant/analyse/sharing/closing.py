@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from cotenant.analyse.estimates.distributions import student_t
-from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.cells import Cell, settings_said, sharing_said
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 from cotenant.tenancy.interval import Estimate, Number
 from cotenant.tenancy.records import STOPPED_BLOCK, WHOLE_BLOCK, TenantObservation
-from cotenant.text import duration, milliseconds, percent
+from cotenant.text import duration, in_time, milliseconds, percent
 
 LEAST_SHOWN = 0.001
 """Percentages are shown in tenths."""
@@ -84,8 +84,10 @@ class _Label:
         }
 
     def conditions(self, cell: Cell) -> str:
-        words = [cell.sharing, *(str(getattr(cell, name)) for name, several in self._several.items() if several)]
-        return f"({', '.join(words)})"
+        words = {name: getattr(cell, name) for name, several in self._several.items() if several}
+        if "settings" in words:
+            words["settings"] = settings_said(cell.settings)
+        return f"({', '.join([sharing_said(cell.sharing), *words.values()])})"
 
     def __call__(self, cell: Cell) -> str:
         return f"{cell.mix} {self.conditions(cell)}"
@@ -131,7 +133,7 @@ def _slowdown(tenant: TenantSummary, mix: MixSummary, label: _Label) -> str:
     if number.lo <= 1 <= number.hi or within < TOO_LITTLE_TO_SHOW:
         if within <= WORTH_SAYING and not least:
             known = percent(max(within, LEAST_SHOWN))
-            return f"{tenant.tenant} runs as fast as alone within +-{known} {where}."
+            return f"{tenant.tenant} runs as fast as alone within ±{known} {where}."
         return f"{tenant.tenant}: not clear whether it slows down {where}: {number.est:.2f}x {_ends(number)}."
     if number.est < 1:
         ends = f"[{1 / number.hi:.2f}, {1 / number.lo:.2f}]"
@@ -173,6 +175,13 @@ def _objectives(tenants: Iterable[TenantSummary], label: _Label) -> Iterable[str
     for tenant in tenants:
         if tenant.slo is None or tenant.slo_ms is None:
             continue
+        if tenant.cell.simulated:  # the decision says what is kept: it knows the error of the model
+            yield (
+                f"{tenant.tenant} in {label(tenant.cell)}, simulated: {in_time(tenant.slo.share.est)} of requests "
+                f"are within its {tenant.slo.of_what}{milliseconds(tenant.slo_ms)}, "
+                f"{in_time(tenant.slo.quantile)} are wanted."
+            )
+            continue
         says = {"met": "meets", "missed": "misses", "undecided": "may or may not meet"}[tenant.slo.answer]
         yield (
             f"{tenant.tenant} {says} its {tenant.slo.of_what}{milliseconds(tenant.slo_ms)} for "
@@ -199,11 +208,13 @@ def _imprecise(summary: Summary, label: _Label, target: float | None) -> Iterabl
     wide = [
         (more * summary.block_seconds.get(tenant.cell.run, 0.0), more, tenant)
         for tenant in summary.tenants
-        if not tenant.cell.solo and (more := _more_blocks(tenant.slowdown, target))
+        if not tenant.cell.solo
+        and not tenant.cell.simulated  # more blocks don't narrow the model's error
+        and (more := _more_blocks(tenant.slowdown, target))
     ]
     if wide:
         seconds, more, tenant = max(wide, key=lambda item: item[0])
-        asked = "have no interval yet" if target is None else f"are not yet known to +-{percent(target)}"
+        asked = "have no interval yet" if target is None else f"are not yet known to ±{percent(target)}"
         every = sum(not other.cell.solo for other in summary.tenants)
         yield (
             f"{len(wide)} of {every} slowdowns {asked}; the neediest, "
@@ -213,9 +224,10 @@ def _imprecise(summary: Summary, label: _Label, target: float | None) -> Iterabl
     if short:
         seconds, name, tenant = max(short, key=lambda item: item[0])
         found = tenant.latency_ms[name]
+        do = "simulate" if tenant.cell.simulated else "measure"
         yield (
             f"{len(short)} latency quantiles need more requests; the neediest, {name} of {tenant.tenant} in "
-            f"{label(tenant.cell)}, needs {found.needs_n} and has {found.n}: measure it {duration(seconds)} longer."
+            f"{label(tenant.cell)}, needs {found.needs_n:,} and has {found.n:,}: {do} it {duration(seconds)} longer."
         )
 
 

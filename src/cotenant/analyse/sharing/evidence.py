@@ -1,7 +1,8 @@
 """A tenant in a trial, with everything that comparisons and explanations need besides its latency."""
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -40,7 +41,7 @@ class TenantEvidence:
     peak_memory_bytes: int | None = None
     working_set_bytes: int | None = None
     stages_ns: Mapping[str, float] = field(default_factory=dict)
-    """Mean duration of each stage."""
+    """Mean duration of each stage, of tenants alone."""
     clock_mhz: float | None = None
     """Mean clock of the device over the window."""
     foreign_share: float | None = None
@@ -134,3 +135,24 @@ def _rates(roofline: Any) -> dict[str, Any]:
         }
     except (KeyError, TypeError, ValueError, AttributeError):
         return {}
+
+
+# --- logarithms of a number by block
+
+Logs = Mapping[int, float]
+"""Block -> natural logarithm of its measurement."""
+
+
+def logs_by_block(items: Iterable[TenantEvidence], value_of: Callable[[TenantEvidence], float | None]) -> Logs:
+    """The mean of each block: a block is a single replicate however many trials it contains."""
+    found: dict[int, list[float]] = {}
+    for item in items:
+        value = value_of(item)
+        if value is not None and 0 < value < math.inf:
+            found.setdefault(item.seen.block, []).append(math.log(value))
+    return {block: sum(logs) / len(logs) for block, logs in sorted(found.items())}
+
+
+def relative_to(series: Logs, reference: Logs) -> Logs:
+    """Subtract a reference series from a series, in the blocks that both have."""
+    return {block: log - reference[block] for block, log in series.items() if block in reference}

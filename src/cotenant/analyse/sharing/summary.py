@@ -7,7 +7,7 @@ from typing import Any
 from cotenant.analyse.sharing.accuracy import Accuracy, Agree
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.slo import Attainment
-from cotenant.analyse.tabular import document
+from cotenant.analyse.tabular import document, fields_of
 from cotenant.tenancy.interval import Number
 from cotenant.tenancy.records import ModelErrorRecord, Verdict
 
@@ -26,20 +26,13 @@ class TokenSummary:
     """Between consecutive tokens, over all of them; blocks are the independent units."""
     tokens_per_s: Number
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "ttft_ms": {name: quantile.to_json() for name, quantile in self.ttft_ms.items()},
-            "tpot_ms": {name: quantile.to_json() for name, quantile in self.tpot_ms.items()},
-            "itl_ms": {name: quantile.to_json() for name, quantile in self.itl_ms.items()},
-            "tokens_per_s": self.tokens_per_s,
-        }
-
     def quantile(self, metric: str, name: str) -> Number | None:
         """A quantile of the time to first token or per output token."""
         return {"ttft": self.ttft_ms, "tpot": self.tpot_ms}[metric].get(name)
 
 
+_WRITTEN_APART = ("cell", "needs_seconds", "mean_latency_ms", "slo", "slo_ms", "objectives", "goodput_rps",
+                  "model_error", "software")  # fmt: skip
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
 
@@ -78,6 +71,8 @@ class TenantSummary:
     """Requests per second within every objective."""
     rate_rps: float | None = None
     """Intended rate of an open load."""
+    arrived_rps: float | None = None
+    """Requests that were due, per second; None: none were."""
     model_error: ModelErrorRecord | None = None
     """Error of a simulated tenant, which its intervals include."""
     software: str | None = None
@@ -93,30 +88,12 @@ class TenantSummary:
         latency: dict[str, Any] = {name: quantile.to_json() for name, quantile in self.latency_ms.items()}
         for name, seconds in self.needs_seconds.items():
             latency[name]["needs_seconds"] = seconds
-        row = self.cell.to_json() | {
-            "tenant": self.tenant,
-            "of": self.of,
-            "blocks": self.blocks,
-            "requests": self.requests,
-            "unfinished": self.unfinished,
-            "trials_by_verdict": dict(self.trials_by_verdict),
-            "failed_checks": dict(self.failed_checks),
-            "rate_rps": self.rate_rps,
-            "throughput_rps": self.throughput_rps,
+        error = self.model_error
+        row = self.cell.to_json() | fields_of(self, "slowdown_is_least", without=_WRITTEN_APART)
+        row |= {
             "latency_ms": latency | {"mean": self.mean_latency_ms},
-            "slowdown": self.slowdown,
-            "slowdown_is_least": self.slowdown_is_least,
-            "device_ms": self.device_ms,
-            "device_slowdown": self.device_slowdown,
             "slo": None,
-            "tokens": None if self.tokens is None else self.tokens.to_json(),
-            "simulated_as": None
-            if self.model_error is None
-            else {
-                "class": self.model_error.kind,
-                "validated": self.model_error.validated,
-                "error": self.model_error.sentence,
-            },
+            "simulated_as": error and {"class": error.kind, "validated": error.validated, "error": error.sentence},
         }
         if self.slo is not None and self.goodput_rps is not None:
             row["slo"] = {

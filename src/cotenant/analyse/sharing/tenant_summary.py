@@ -124,6 +124,7 @@ def tenant_summary(
         tokens=None if times.tokens is None else TokenSummary(*times.tokens, _mean(used, _tokens_per_s, "no tokens")),
         goodput_rps=goodput,
         rate_rps=next((seen.rate_rps for seen in group if seen.rate_rps is not None), None),
+        arrived_rps=rate or None,
         model_error=group[0].model_error,
         software=group[0].software,
     )

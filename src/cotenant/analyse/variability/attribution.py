@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -119,10 +119,6 @@ class SharedPower:
     """`shapley` where every subset was measured too, else `activity share`."""
     watts: Mapping[str, float]
     """By work; they add up to the power."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {**{name: getattr(self, name) for name in self.__slots__}, "watts": dict(self.watts)}
 
 
 def shared_power(drawn: Iterable[Drawn], gpu: str, names: Mapping[str, str]) -> list[SharedPower]:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cotenant.analyse.estimates.intervals import SEED, Floats, Numbers
+from cotenant.analyse.tabular import fields_of
 from cotenant.analyse.variability.readings import UNKNOWN, Codes, FleetReadings
 from cotenant.tenancy.interval import Estimate, Missing, Number
 
@@ -179,21 +180,8 @@ class Decomposition:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "between_gpus": self.between_gpus,
-            "levels": [
-                {name: getattr(level, name) for name in (*VarianceLevel.__slots__, "beyond_chance")}
-                for level in self.levels
-            ],
-            "unexplained": self.unexplained,
-            "components": [
-                {name: getattr(component, name) for name in Component.__slots__} for component in self.components
-            ],
-            "with_jobs": [
-                {name: getattr(component, name) for name in Component.__slots__} for component in self.with_jobs
-            ],
-            "job_component": self.job_component,
-            "notes": list(self.notes),
+        return fields_of(self, "job_component") | {
+            "levels": [fields_of(level, "beyond_chance") for level in self.levels]
         }
 
 
@@ -215,7 +203,9 @@ def decompose(readings: FleetReadings) -> Decomposition:
             count = int(groups.max()) + 1
             chance = (count - 1) / (len(rows) - 1)
             levels.append(
-                VarianceLevel(name, count, _between(values, groups) / whole, chance, max(0.0, together - explained))
+                VarianceLevel(
+                    name, count, _sum_of_squares(values, groups) / whole, chance, max(0.0, together - explained)
+                )
             )
             explained = max(explained, together)
     return Decomposition(
@@ -283,11 +273,6 @@ def _numbered(*labels: Any) -> Ints:
         inner = np.unique(label, return_inverse=True)[1]
         path = np.unique(path * (int(inner.max(initial=0)) + 1) + inner, return_inverse=True)[1]
     return path.astype(np.int64)
-
-
-def _between(values: Floats, groups: Ints) -> float:
-    sums, sizes = np.bincount(groups, values), np.bincount(groups)
-    return float((sums**2 / sizes).sum())
 
 
 def _residual(values: Floats, factors: list[Ints]) -> float:

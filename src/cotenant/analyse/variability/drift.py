@@ -9,6 +9,7 @@ import numpy as np
 
 from cotenant.analyse.estimates.intervals import Floats, averaged
 from cotenant.analyse.estimates.warmup import Step, find_steps, noise_of, penalty
+from cotenant.analyse.tabular import fields_of
 from cotenant.analyse.variability.readings import FleetReadings
 from cotenant.tenancy.interval import Estimate, Missing, Number
 from cotenant.text import amount
@@ -48,7 +49,7 @@ class Change:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {**{name: getattr(self, name) for name in self.__slots__}, "by": self.by}
+        return fields_of(self, "by")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +67,11 @@ class Drift:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "days": self.days,
-            "per_month": self.per_month,
-            "daily": [{"at_s": at, "relative_time": ratio, "runs": runs} for at, ratio, runs in self.daily],
-            "changes": self.changes,
-            "simulated": self.simulated,
-        }
+        daily = [{"at_s": at, "relative_time": ratio, "runs": runs} for at, ratio, runs in self.daily]
+        return fields_of(self) | {"daily": daily}
 
 
-def drift(readings: FleetReadings) -> Drift:
+def find_drift(readings: FleetReadings) -> Drift:
     """Find steps and drifts. A GPU is compared with the fleet of the same day, so a warm week is not held against it.
 
     Assumes noise of equal spread around a GPU's level, possibly correlated between runs close in time; then about 5 %

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cotenant.analyse.estimates.intervals import Floats
+from cotenant.analyse.tabular import fields_of
 
 FEWEST_CLOCKS_FOR_A_KNEE = 5
 FEWEST_CLOCKS = 3
@@ -58,7 +59,7 @@ class TimeByClock:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {**{name: getattr(self, name) for name in self.__slots__}, "core_share": self.core_share}
+        return fields_of(self, "core_share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +190,7 @@ class ClockCurve:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "work": self.work,
-            "simulated": self.simulated,
-            "points": [point._asdict() for point in self.points],
-            **{name: getattr(self, name) for name in ("power", "time", "best")},
-        }
+        return fields_of(self) | {"points": [point._asdict() for point in self.points]}
 
 
 def clock_curves(measured: Iterable[AtSetting]) -> list[ClockCurve]:

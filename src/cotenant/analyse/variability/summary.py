@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from cotenant.analyse.estimates.intervals import SEED, Floats
+from cotenant.analyse.tabular import fields_of
 from cotenant.analyse.variability.decomposition import Decomposition, Ints, counted, decompose, draws_of, estimated
-from cotenant.analyse.variability.drift import Drift, drift, slow_since
+from cotenant.analyse.variability.drift import Drift, find_drift, slow_since
 from cotenant.analyse.variability.readings import SENSORS, FleetReadings
 from cotenant.analyse.variability.slow import FEW_GPUS, SickSensor, SlowGpu, sick_sensors, slow_fence, slow_gpus
 from cotenant.analyse.variability.variation import GpuProfile, Variation, gpu_profiles, variation
@@ -172,28 +173,14 @@ class Variability:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "work": self.work,
-            "noun": self.noun,
-            "simulated": self.simulated,
-            "variation": self.variation,
-            "decomposition": self.decomposition,
-            "correlations": self.correlations,
-            "alikeness": self.alikeness,
-            "straggler": self.straggler,
-            "undecided": self.undecided,
-            "slow": self.slow,
-            "sick_sensors": self.sick_sensors,
-            "drift": self.drift,
-            "gpus": self.profiles,
-        }
+        return fields_of(self, profiles="gpus")
 
 
 def analyse_variability(readings: FleetReadings, work: str = "", *, simulated: bool = False) -> Variability:
     """Analyse a kind of work. Needs at least a row."""
     if not len(readings):
         raise ValueError("there are no readings to analyse")
-    tested, changes = alikeness(readings), drift(readings)
+    tested, changes = alikeness(readings), find_drift(readings)
     undecided = _undecided(readings, tested)
     return Variability(
         work=work,

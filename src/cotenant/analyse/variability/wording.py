@@ -37,9 +37,11 @@ def headline(found: Variability) -> list[str]:
     if found.straggler and any(cost.est is not None for cost in found.straggler.values()):
         sizes = [k for k, cost in found.straggler.items() if cost.est is not None]
         shown = [k for k in sizes if k in {4, 32}] or sizes[:1]
-        costs = [f"{_number(found.straggler[k], 3)} on {k}" for k in dict.fromkeys([*shown, sizes[-1]])]
+        least, *more = dict.fromkeys([*shown, sizes[-1]])
+        others = "".join(f", {_number(found.straggler[k], 3)} on {k}" for k in more)
         sentences.append(
-            f"A synchronous job on random {found.noun}s takes {', '.join(costs)} of them, over the median {found.noun}."
+            f"A synchronous job takes {_number(found.straggler[least], 3)} times as long on {least} random "
+            f"{found.noun}s as on median ones{others}."
         )
     return sentences
 
@@ -67,7 +69,7 @@ def undecided_sentences(found: Sequence[Variability]) -> list[str]:
 
 def _named(works: Sequence[str], most: int = 3) -> str:
     more = len(works) - most
-    return ", ".join(works[:most]) + (f" and {more} more" if more > 0 else "")
+    return "; ".join(works[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def slow_sentence(slow: SlowGpu, noun: str = "GPU") -> str:
