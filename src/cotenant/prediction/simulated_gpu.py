@@ -15,20 +15,22 @@ from cotenant.prediction.calibration.engine_fit import EngineFit
 from cotenant.prediction.calibration.solo import UNFITTED, SoloFit, SoloPoint, SoloTime, fit_solos, matched
 from cotenant.prediction.contention.layout import Part, whole_of
 from cotenant.prediction.contention.trace import Pace, Trace, trace_of
+from cotenant.prediction.engines.dynamic_batching import BatchingTenant
 from cotenant.prediction.engines.engine_profile import ENGINES, EngineProfile
-from cotenant.prediction.engines.on_gpu import EngineLoad, Engines
+from cotenant.prediction.engines.on_gpu import Engines
 from cotenant.prediction.engines.step import StepShape
 from cotenant.prediction.engines.tails import EngineQueue
-from cotenant.prediction.engines.tenant import EngineTenant
+from cotenant.prediction.engines.tenant import EngineLoad, EngineTenant
 from cotenant.prediction.gpu import GpuSpec
 from cotenant.prediction.kernels.columns import Floats
 from cotenant.prediction.kernels.cost import least_ns, solo_costs
+from cotenant.prediction.kernels.efficiency import FITTED, ORDERED
 from cotenant.prediction.kernels.request import RequestKernels, parallel, quantised
 from cotenant.prediction.kernels.software import Execution
 from cotenant.prediction.kernels.traces import calibrated
 from cotenant.prediction.power.dies import Die
 from cotenant.prediction.power.settling import FREE, Limits
-from cotenant.workloads.protocol import Dtype, WorkloadSpec
+from cotenant.workloads.protocol import Dtype, WorkloadSpec, in_batches
 
 _SLOWEST = 50
 """A measured time this many times the simulated time is in another unit, or of something else."""
@@ -45,8 +47,8 @@ class Controls:
     """Measured kernel times by workload, alone on the whole GPU, that calibrate its trace."""
     solo_ms: tuple[SoloTime, ...] = ()
     """Measured times of complete requests alone, that calibrate host and device."""
-    host_ms: tuple[tuple[str, float], ...] = ()
-    """By workload, host time per request besides launches, overlapping with the device: loading data."""
+    host_cores: float | None = None
+    """Cores of the host that the tenants share; None for enough of them."""
 
 
 UNCONTROLLED = Controls()
@@ -119,17 +121,36 @@ class SimulatedGpu:
         *,
         clock_mhz: float | None,
         controls: Controls = UNCONTROLLED,
+        host: float = 1.0,
     ) -> EngineTenant:
-        """The engine that serves this on a part of the GPU, calibrated by its probes.
+        """The engine that serves this on a part of the GPU, calibrated by its probes, on a host slowed by a factor.
 
         Raises:
             DoesNotFit: Its memory can't hold a request.
         """
         clock = clock_mhz or self.gpu.clocks_mhz.on_share(part.loaded)
-        profile = self.engine_profile(spec, controls)
+        profile = (self.engine_profile(spec, controls) or ENGINES[str(spec.software)]).host_slowed(host)
         return self._engines.tenant(
             self.spec(spec), part, load, clock_mhz=clock, slower=self.die.time, calibrated=profile
         )
+
+    def batching(
+        self,
+        spec: WorkloadSpec,
+        part: Part,
+        load: EngineLoad,
+        *,
+        clock_mhz: float | None,
+        controls: Controls = UNCONTROLLED,
+        host: float = 1.0,
+    ) -> BatchingTenant:
+        """The server that executes together what waits, on a part of the GPU and a host slowed by a factor."""
+
+        def trace(count: int) -> Trace:
+            request = self.request(_batched(spec, count))
+            return self.trace(request, part, controls, clock_mhz=clock_mhz).host_slowed(host)
+
+        return BatchingTenant(trace, spec.at_once or 1, load)
 
     def engine_fit(self, spec: WorkloadSpec, controls: Controls) -> EngineFit | None:
         """What probes of its engine say about host and device; None without probes.
@@ -157,10 +178,18 @@ class SimulatedGpu:
         calibrated = self.engine_profile(spec, UNCONTROLLED)
         return self._engines.queue(self.spec(spec), part, clock_mhz=clock, slower=self.die.time, calibrated=calibrated)
 
-    def engine_step(self, spec: WorkloadSpec, part: Part, step: StepShape, *, clock_mhz: float | None = None) -> Trace:
+    def engine_step(
+        self,
+        spec: WorkloadSpec,
+        part: Part,
+        step: StepShape,
+        *,
+        clock_mhz: float | None = None,
+        controls: Controls = UNCONTROLLED,
+    ) -> Trace:
         """The kernels of an engine's step."""
         clock = clock_mhz or self.gpu.clocks_mhz.on_share(part.loaded)
-        profile = self.engine_profile(spec, UNCONTROLLED) or ENGINES[str(spec.software)]
+        profile = self.engine_profile(spec, controls) or ENGINES[str(spec.software)]
         return self._engines.traces(self.spec(spec), part, profile, clock_mhz=clock, slower=self.die.time).of(
             profile, step
         )
@@ -191,6 +220,8 @@ class SimulatedGpu:
         """A tenant's memory: context, weights, inputs, peak activations, and fragmentation; an engine's least."""
         if self.served(spec):
             return self.tenant_bytes + self._engines.least_bytes(self.spec(spec))
+        if in_batches(spec):
+            spec = _batched(spec, spec.at_once or 1)
         needed = need(self.request(spec).properties, self.gpu)
         return self.tenant_bytes if needed is None else needed.total
 
@@ -214,11 +245,9 @@ class SimulatedGpu:
 
     def launch_ns(self, request: RequestKernels, controls: Controls) -> Floats:
         """Host time to launch each of a request's kernels."""
-        launches = request.launch_ns(self.gpu.architecture)
-        if controls.host_us is not None:
-            launches = np.asarray(request.kernels.launches * (controls.host_us * 1e3))
-        # A loader keeps pace with the kernels: the next request's data are read while this one's are computed on.
-        return launches + dict(controls.host_ms).get(request.spec.name, 0.0) * 1e6 / launches.size
+        if controls.host_us is None:
+            return request.launch_ns(self.gpu.architecture)
+        return np.asarray(request.kernels.launches * (controls.host_us * 1e3) + request.loading_ns)
 
     def calibrated(self, request: RequestKernels, controls: Controls) -> tuple[RequestKernels, SoloFit]:
         """The request calibrated by the measured solo times, and what they imply about host and device.
@@ -303,6 +332,11 @@ class SimulatedGpu:
         return self._traces[key]
 
 
+def _batched(spec: WorkloadSpec, count: int) -> WorkloadSpec:
+    """Several requests as a single one."""
+    return spec.model_copy(update={"batch": count * spec.batch, "at_once": None})
+
+
 # --- Requests on a part of a typical GPU of its model, ready for the event simulation
 
 
@@ -334,6 +368,7 @@ def on_part(
         bandwidth_share=part.dram_share,
         l2_share=part.dram_share,
         clock_mhz=clock_mhz or gpu.clocks_mhz.on_share(part.loaded),
+        efficiency=ORDERED if request.spec.channels_last else FITTED,
     ).slowed(request.execution.slower(request.spec.dtype) * fit.device, request.execution.gap_us * 1e3)
     if measured_ms is not None:
         alone = solo_costs(request.kernels, gpu).total_ns

@@ -13,8 +13,8 @@ from cotenant.prediction.contention.layout import whole_of
 from cotenant.prediction.engines.continuous_batching import EngineSettings
 from cotenant.prediction.engines.engine_profile import ENGINES
 from cotenant.prediction.engines.layer_tables import EnginePart
-from cotenant.prediction.engines.on_gpu import EngineLoad
 from cotenant.prediction.engines.step import StepTimes
+from cotenant.prediction.engines.tenant import EngineLoad
 from cotenant.prediction.simulated_gpu import Controls
 from cotenant.workloads import find
 from cotenant.workloads.protocol import WorkloadSpec

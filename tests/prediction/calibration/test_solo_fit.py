@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cotenant.devices.simulated.simulated_gpu import open_simulated
-from cotenant.devices.simulated.solo_times import solo_times
+from cotenant.devices.simulated.solo_times import parse_solo_times
 from cotenant.errors import DeviceError
 from cotenant.prediction.calibration.solo import SoloPoint, fit_solos
 from cotenant.prediction.contention.trace import Pace
@@ -91,7 +91,7 @@ def test_a_bad_row_is_refused_with_its_line(tmp_path, rows, message):
     file = tmp_path / "solo.csv"
     file.write_text(rows)
     with pytest.raises(DeviceError, match=message):
-        solo_times(str(file))
+        parse_solo_times(str(file))
 
 
 @pytest.mark.parametrize(("ms", "message"), [(1e-7, "faster than the peak rate"), (1e6, "more than 50 times")])

@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.prediction.contention import engine, rates, state
 from cotenant.prediction.contention.layout import Slicing
-from cotenant.prediction.contention.simulate import Player, claims, simulate
+from cotenant.prediction.contention.simulation import Player, claims, simulate
 from cotenant.prediction.contention.trace import Trace
 
 # --- the law: speeds of kernels side by side

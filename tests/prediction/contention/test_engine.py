@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cotenant.prediction.contention import simulate as simulating
+from cotenant.prediction.contention import simulation as simulating
 from cotenant.prediction.contention.layout import Slicing
-from cotenant.prediction.contention.simulate import Player, simulate
+from cotenant.prediction.contention.simulation import Player, simulate
 from cotenant.prediction.contention.trace import Trace, plain_trace
 
 _COLUMNS = ("duration_ns", "occupancy", "dram", "tensor", "launch_ns", "block_ns", "holds", "waited")

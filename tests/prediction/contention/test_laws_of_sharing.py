@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cotenant.prediction.contention.layout import Slicing
 from cotenant.prediction.contention.rates import fill_rates
-from cotenant.prediction.contention.simulate import Outcome, Player, simulate
+from cotenant.prediction.contention.simulation import Outcome, Player, simulate
 from cotenant.prediction.contention.state import COLUMNS, DRAM, DRAM_DOMAIN, FRESH, OCCUPANCY, SM_DOMAIN, WEIGHT
 from cotenant.prediction.contention.trace import Trace, plain_trace
 

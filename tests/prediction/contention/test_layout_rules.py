@@ -13,7 +13,7 @@ from cotenant.prediction.contention.closed_form import Terms, slowdowns
 from cotenant.prediction.contention.demand import demands_of, joined
 from cotenant.prediction.contention.layout import Slicing, lay_out, mps_caps
 from cotenant.prediction.contention.mix import MixTenant, mean_slowdowns, stretches
-from cotenant.prediction.contention.simulate import claims
+from cotenant.prediction.contention.simulation import claims
 from cotenant.prediction.contention.trace import plain_trace
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Tenant

@@ -154,19 +154,29 @@ def test_a_measured_time_calibrates_a_workload_on_the_whole_gpu_and_on_parts_ali
 
 def test_loading_data_overlaps_with_the_device_until_it_takes_longer():
     device = gpu()
-    request = device.request(WorkloadSpec(name="resnet18-mini", batch=4, dtype="float16"))
 
-    def trace(**settings):
-        return device.trace(request, whole_of(device.gpu), device.controls(settings))
+    def trace(loading_s):
+        spec = WorkloadSpec(name="resnet18-mini", batch=4, dtype="float16", loading_s=loading_s)
+        return device.trace(device.request(spec), whole_of(device.gpu), device.controls({}))
 
-    plain, loading = trace(), trace(host_ms={"resnet18-mini": 50.0})
+    plain, loading = trace(0.0), trace(0.05)
     assert loading.device_ns == plain.device_ns
     assert loading.host_ns == pytest.approx(plain.host_ns + 50e6)
     assert loading.alone_ns() == pytest.approx(loading.host_ns, rel=0.02)
-    with pytest.raises(DeviceError, match="host_ms of resnet18-mini must be above 0"):
-        device.controls({"host_ms": {"resnet18-mini": 0}})
-    with pytest.raises(DeviceError, match="host_ms must give a time by workload, not 5"):
-        device.controls({"host_ms": 5})
+    with pytest.raises(DeviceError, match="no control 'host_ms'") as refused:
+        device.controls({"host_ms": {"resnet18-mini": 50.0}})
+    assert "loading: 40ms" in refused.value.hint
+
+
+def test_channels_last_spares_what_brings_float32_into_the_order_of_tensor_cores():
+    device = gpu()
+
+    def device_ns(dtype, *, last):
+        spec = WorkloadSpec(name="resnet18-mini", batch=64, dtype=dtype, channels_last=last)
+        return device.trace(device.request(spec), whole_of(device.gpu), device.controls({})).device_ns
+
+    assert device_ns("float32", last=True) < device_ns("float32", last=False)
+    assert device_ns("float16", last=True) == device_ns("float16", last=False)
 
 
 def test_whoever_reads_each_token_waits_for_the_neighbours_turn_each_time():

@@ -10,14 +10,15 @@ from cotenant.api.run import run
 from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.measure.simulated.model_error import model_error
 from cotenant.prediction.contention.layout import TURNS, whole_of
-from cotenant.prediction.contention.simulate import Player, simulate
+from cotenant.prediction.contention.simulation import Player, simulate
 from cotenant.prediction.contention.trace import plain_trace
 from cotenant.prediction.engines.alone import serve, step_ns
 from cotenant.prediction.engines.continuous_batching import Batching, EngineSettings
 from cotenant.prediction.engines.engine_profile import ENGINES
 from cotenant.prediction.engines.layer_tables import EnginePart
-from cotenant.prediction.engines.on_gpu import EngineLoad, Engines
+from cotenant.prediction.engines.on_gpu import Engines
 from cotenant.prediction.engines.step import StepTimes
+from cotenant.prediction.engines.tenant import EngineLoad
 from cotenant.prediction.simulated_gpu import Controls
 from cotenant.study.files import study_from_text
 from cotenant.tenancy.nouns import ALONE

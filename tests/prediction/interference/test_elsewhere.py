@@ -111,4 +111,7 @@ def test_a_table_without_a_device_or_with_a_bad_line_is_not_added(table, tmp_pat
     table.write_text("tenant,neighbours,sharing,alone,shared\na,,,10,\n", encoding="utf-8")
     with pytest.raises(DataError, match="doesn't say which device"):
         db.add([table], db=home)
+    table.write_text(f"{HEAD}{GOOD}a,b,warp,10 ms,13 ms,,\n", encoding="utf-8")
+    with pytest.raises(DataError, match="line 8: sharing 'warp' is unknown"):
+        db.add([table], db=home)
     assert not home.exists()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cotenant.prediction.interference.covariance import CPU
-from cotenant.prediction.interference.forecasting import Asked, forecast
+from cotenant.prediction.interference.forecasting import Asked, forecast_mixes
 from cotenant.prediction.interference.gathered import MeasuredMix
 from cotenant.prediction.interference.predictor import stretched
 from cotenant.prediction.interference.profiles import CROWDED, CpuProfiles, roofline_shared
@@ -51,7 +51,7 @@ def measured(first, second, slowdowns):
 
 
 def test_without_measured_mixes_the_prior_is_used_and_named():
-    found = forecast(asked(), [("a", "b")], ["processes"])
+    found = forecast_mixes(asked(), [("a", "b")], ["processes"])
     (mix,) = found.mixes
     assert [tenant.basis for tenant in mix.tenants] == ["prior only", "prior only"]
     expected = 0.9 / 0.5 * 1.4**CROWDED
@@ -62,28 +62,28 @@ def test_without_measured_mixes_the_prior_is_used_and_named():
 
 
 def test_a_prior_that_is_not_validated_gives_no_interval():
-    slowdown = forecast(asked(half=math.nan), [("a", "b")], ["processes"]).mixes[0].tenants[0].slowdown
+    slowdown = forecast_mixes(asked(half=math.nan), [("a", "b")], ["processes"]).mixes[0].tenants[0].slowdown
     assert (slowdown.lo, slowdown.hi) == (None, None)
 
 
 def test_a_measured_mix_is_reproduced_and_corrects_the_others():
     evidence = (measured("a", "b", (2.6, 1.9)),)
-    found = forecast(asked(mixes=evidence), [("b", "a"), ("a", "c")], ["processes"])
+    found = forecast_mixes(asked(mixes=evidence), [("b", "a"), ("a", "c")], ["processes"])
     own, other = found.mixes
     assert [tenant.basis for tenant in own.tenants] == ["measured, 4 blocks"] * 2
     assert [tenant.slowdown.est for tenant in own.tenants] == pytest.approx([1.9, 2.6])
     assert other.tenants[0].basis == "1 mix of this tenant"
     assert other.tenants[1].basis == "1 mix of others"
-    before = forecast(asked(), [("a", "c")], ["processes"]).mixes[0].tenants[0].slowdown.est
+    before = forecast_mixes(asked(), [("a", "c")], ["processes"]).mixes[0].tenants[0].slowdown.est
     assert other.tenants[0].slowdown.est > before
 
 
 def test_memory_is_unknown_where_a_tenant_has_none():
-    assert forecast(asked(), [("a", "c")], ["processes"]).mixes[0].memory_bytes is None
+    assert forecast_mixes(asked(), [("a", "c")], ["processes"]).mixes[0].memory_bytes is None
 
 
 def test_measured_mixes_are_never_suggested_again():
-    found = forecast(
+    found = forecast_mixes(
         asked(mixes=(measured("a", "b", (2.0, 1.5)),)),
         [("a", "b"), ("a", "c"), ("b", "c")],
         ["processes"],
@@ -93,7 +93,7 @@ def test_measured_mixes_are_never_suggested_again():
 
 
 def test_sharings_without_a_prior_are_reported_not_guessed():
-    found = forecast(asked(), [("a", "b")], ["processes", "mig"])
+    found = forecast_mixes(asked(), [("a", "b")], ["processes", "mig"])
     assert {mix.sharing for mix in found.mixes} == {"processes"}
     assert any("mig" in note for note in found.notes)
 
@@ -101,7 +101,7 @@ def test_sharings_without_a_prior_are_reported_not_guessed():
 def test_the_tail_grows_with_an_open_load_and_is_marked_as_not_validated():
     def p99(rate):
         loads = {"a": Load.model_validate(f"poisson({rate})")}
-        found = forecast(
+        found = forecast_mixes(
             asked(loads=loads, objectives={"a": (Objective("latency", 0.99, 50.0),)}), [("a", "b")], ["processes"]
         )
         assert any("not validated" in note for note in found.notes)

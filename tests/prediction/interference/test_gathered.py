@@ -5,7 +5,7 @@ import math
 import pytest
 
 from cotenant.analyse.sharing.evidence import RequestWork, TenantEvidence
-from cotenant.prediction.interference.gathered import gathered
+from cotenant.prediction.interference.gathered import gather_evidence
 from cotenant.tenancy.identity import TenantIdentity
 from cotenant.tenancy.records import TenantObservation
 
@@ -57,7 +57,7 @@ def block(number, *, slow_a=2.0, slow_b=1.5, run="r", drift=1.0, verdict="valid"
 
 
 def test_slowdowns_are_ratios_within_blocks_so_that_drift_cancels():
-    found = gathered([*block(0), *block(1, drift=3.0), *block(2, drift=0.5)])
+    found = gather_evidence([*block(0), *block(1, drift=3.0), *block(2, drift=0.5)])
     (mix,) = found.mixes
     assert mix.members == (A, B)
     slowdowns = dict(mix.slowdowns)
@@ -67,13 +67,13 @@ def test_slowdowns_are_ratios_within_blocks_so_that_drift_cancels():
 
 
 def test_blocks_of_different_runs_are_different_blocks():
-    found = gathered([*block(0, slow_a=2.0, run="one"), *block(0, slow_a=2.2, run="two")])
+    found = gather_evidence([*block(0, slow_a=2.0, run="one"), *block(0, slow_a=2.2, run="two")])
     assert dict(found.mixes[0].slowdowns)[A].n == 2
     assert dict(found.mixes[0].slowdowns)[A].est == pytest.approx(math.sqrt(2.0 * 2.2))
 
 
 def test_copies_count_as_one_tenant_twice():
-    found = gathered(
+    found = gather_evidence(
         [
             seen("alpha", 1e6, trial=0, block=0),
             seen("alpha", 1.8e6, trial=1, block=0, mix="alpha x2", tenant="alpha#1"),
@@ -88,19 +88,19 @@ def test_copies_count_as_one_tenant_twice():
 
 def test_mixes_too_large_to_predict_are_counted_and_left_out():
     ten = [seen("alpha", 1e7, trial=1, block=0, mix="alpha x10", tenant=f"alpha#{number}") for number in range(1, 11)]
-    found = gathered([seen("alpha", 1e6, trial=0, block=0), *ten])
+    found = gather_evidence([seen("alpha", 1e6, trial=0, block=0), *ten])
     assert (found.mixes, found.too_large) == ((), 1)
 
 
 def test_invalid_trials_and_open_loads_are_left_out():
     late = seen("alpha", 9e6, trial=7, block=0, mix="alpha+beta", load="poisson(5)")
-    found = gathered([*block(0), *block(1, slow_a=9.0, verdict="invalid"), late])
+    found = gather_evidence([*block(0), *block(1, slow_a=9.0, verdict="invalid"), late])
     assert dict(found.mixes[0].slowdowns)[A].est == pytest.approx(2.0)
     assert found.open_loads == 1
 
 
 def test_solos_carry_what_the_prior_needs():
-    solo = {tenant.key: tenant for tenant in gathered(block(0)).solos}
+    solo = {tenant.key: tenant for tenant in gather_evidence(block(0)).solos}
     assert solo[A].service_ns == pytest.approx(1e6)
     assert solo[A].device_ns == pytest.approx(5e5)
     assert (solo[B].flops, solo[B].moved_bytes, solo[B].memory_bytes) == (1e9, 1e7, 1000)

@@ -7,7 +7,7 @@ import pytest
 
 from cotenant.prediction.interference.correction import Correction, Evidence, no_evidence
 from cotenant.prediction.interference.covariance import GPU
-from cotenant.prediction.interference.next_cells import next_cells
+from cotenant.prediction.interference.next_cells import choose_next_cells
 from cotenant.prediction.interference.predictor import FROM_PAIRS, MEASURED, PRIOR_ONLY, Predictor
 from cotenant.prediction.interference.profiles import CROWDED, CpuProfiles, cores_wanted, roofline_shared
 from cotenant.prediction.interference.setting import by_victim, mixes_of
@@ -67,17 +67,17 @@ def test_a_single_pair_moves_others_only_half_way_and_a_group_of_measured_pairs_
 
 def test_pairs_to_measure_cover_tenants_that_look_alike():
     alike = replace(WHERE, likeness=np.ones((TENANTS, TENANTS)), families=np.zeros(TENANTS, np.int64))
-    chosen = [cell for cell, _ in next_cells(Correction(alike, no_evidence(), GPU), pairs(), TENANTS // 2)]
+    chosen = [cell for cell, _ in choose_next_cells(Correction(alike, no_evidence(), GPU), pairs(), TENANTS // 2)]
     assert len(np.unique(pairs()[chosen])) >= TENANTS - 2
     seen = measured(alike, pairs()[chosen])
-    following = next_cells(Correction(alike, seen, GPU), np.delete(pairs(), chosen, axis=0), 1)
+    following = choose_next_cells(Correction(alike, seen, GPU), np.delete(pairs(), chosen, axis=0), 1)
     assert len(following) == 1
 
 
 def test_the_next_mix_is_the_most_informative_given_earlier_choices():
     correction = Correction(WHERE, measured(WHERE, pairs()[:20]), GPU)
     candidates = pairs()[20:]
-    chosen = next_cells(correction, candidates, 6)
+    chosen = choose_next_cells(correction, candidates, 6)
     gains = [gain for _, gain in chosen]
     assert len({cell for cell, _ in chosen}) == 6
     assert gains == sorted(gains, reverse=True)
@@ -88,7 +88,7 @@ def test_no_more_mixes_are_suggested_than_it_takes_to_know_all():
     few = Predictor(WHERE, measured(WHERE, pairs()[:24]), GPU, prior_half=0.3)
     candidates = pairs()[24:]
     limits = [few.variance_within(half, candidates) for half in (0.12, 0.2, 9.0)]
-    chosen = [[cell for cell, _ in next_cells(few.correction, candidates, 99, enough=limit)] for limit in limits]
+    chosen = [[cell for cell, _ in choose_next_cells(few.correction, candidates, 99, enough=limit)] for limit in limits]
     assert len(candidates) > len(chosen[0]) > len(chosen[1])
     assert not chosen[2]
     after = measured(WHERE, np.concatenate([pairs()[:24], candidates[chosen[0]]]))
@@ -120,7 +120,7 @@ def test_a_plan_requests_the_mixes_it_would_use():
     candidates = pairs()
     used = np.zeros(len(candidates))
     used[[5, 40]] = 1.0
-    assert {cell for cell, _ in next_cells(correction, candidates, 2, used)} == {5, 40}
+    assert {cell for cell, _ in choose_next_cells(correction, candidates, 2, used)} == {5, 40}
 
 
 def test_a_constant_that_predicts_as_well_is_reported():

@@ -100,10 +100,11 @@ def test_weight_gradients_of_convolutions_are_split_over_the_device():
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("bert-base-mini", {"software": "vllm"}, "vLLM serves decoders"),
+        ("resnet50", {"software": "vllm"}, "vLLM serves models of text"),
         ("bert-base-mini", {"software": "tensorrt", "train": True}, "runs inference, not training"),
         ("gpt2-mini", {"software": "onnxruntime", "mode": "decode"}, "no KV cache"),
         ("bert-base-mini", {"tf32": True, "dtype": "float16"}, "rounds products of float32"),
+        ("bert-base-mini", {"channels_last": True}, "is for images"),
     ],
 )
 def test_unsupported_software_is_refused_in_one_sentence(name, options, words):

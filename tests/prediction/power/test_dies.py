@@ -3,17 +3,17 @@
 import numpy as np
 
 from cotenant.devices.simulated.catalogue import find_gpu
-from cotenant.prediction.power.dies import LONGHORN, Dies, draw, fleet
+from cotenant.prediction.power.dies import LONGHORN, Dies, draw_die, fleet
 
 V100, A100 = find_gpu("v100-sxm2-16gb"), find_gpu("a100-sxm4-40gb")
 
 
 def test_die_17_is_always_the_same_die():
-    assert fleet(V100, 20)[17] == fleet(V100, 392)[17] == draw(V100, 17)
+    assert fleet(V100, 20)[17] == fleet(V100, 392)[17] == draw_die(V100, 17)
 
 
 def test_other_numbers_seeds_and_gpus_are_other_dies():
-    assert len({draw(V100, 17), draw(V100, 18), draw(V100, 17, seed=1), draw(A100, 17)}) == 4
+    assert len({draw_die(V100, 17), draw_die(V100, 18), draw_die(V100, 17, seed=1), draw_die(A100, 17)}) == 4
 
 
 def test_dies_follow_the_population():

@@ -4,7 +4,7 @@ import pytest
 
 from cotenant.devices.simulated.simulated_gpu import parse
 from cotenant.errors import DeviceError
-from cotenant.prediction.power.dies import TYPICAL, draw
+from cotenant.prediction.power.dies import TYPICAL, draw_die
 
 
 def test_a_plain_name_is_one_typical_gpu():
@@ -21,7 +21,7 @@ def test_a_star_makes_a_fleet_of_numbered_members():
 
 def test_a_member_is_the_same_die_as_in_its_fleet():
     named = parse(parse("v100-sxm2-16gb*392").members()[17])
-    assert named.die() == draw(named.gpu, 17)
+    assert named.die() == draw_die(named.gpu, 17)
     assert named.die(seed=1) != named.die()
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cotenant.devices.simulated.catalogue import find_gpu, gpu_names
 from cotenant.errors import DeviceError
-from cotenant.prediction.power.dies import TYPICAL, Die, Dies, draw, fleet
+from cotenant.prediction.power.dies import TYPICAL, Die, Dies, draw_die, fleet
 from cotenant.prediction.power.draw import FULL, Activity
 from cotenant.prediction.power.settling import REGULATED, Limits, settle, settle_fleet, shown_clock_mhz
 
@@ -57,7 +57,7 @@ def test_warmer_air_is_never_faster(activity, cool, warm):
 @given(activity=activities, watts=limits_w, clock=clocks_mhz, index=st.integers(0, 500))
 def test_power_and_temperature_are_consistent(activity, watts, clock, index):
     """In steady state, all power leaves through the cooling: T = air + R P."""
-    die = draw(V100, index)
+    die = draw_die(V100, index)
     settled = settle(V100, activity, die, Limits(watts, clock))
     c_per_w = (V100.thermal.fast_c_per_w + V100.thermal.slow_c_per_w) * die.resistance
     assert settled.temperature_c == pytest.approx(V100.thermal.ambient_c + die.inlet_c + c_per_w * settled.power_w)

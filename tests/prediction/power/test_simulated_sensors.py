@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.devices.simulated.controls import infos
 from cotenant.prediction.power.draw import FULL, Activity
-from cotenant.prediction.power.timeline import Phase, last_update, read, shown_power_w, timeline
+from cotenant.prediction.power.timeline import Phase, last_update, read_sensors, shown_power_w, simulate_timeline
 
 V100, A100 = find_gpu("v100-sxm2-16gb"), find_gpu("a100-sxm4-40gb")
 
@@ -25,8 +25,8 @@ def test_constant_power_is_shown_exactly():
 
 
 def test_a_reading_holds_until_the_next_update():
-    run = timeline(V100, [Phase(1.0, FULL), Phase(1.0, Activity(0, 0))])
-    seen = read(V100, run, np.arange(0.0, 2.0, 0.001))
+    run = simulate_timeline(V100, [Phase(1.0, FULL), Phase(1.0, Activity(0, 0))])
+    seen = read_sensors(V100, run, np.arange(0.0, 2.0, 0.001))
     changed_ms = np.round(seen.t_s[np.flatnonzero(np.diff(seen.power_w)) + 1] * 1e3)
     assert len(changed_ms) > 10
     assert np.all(changed_ms % 20 == 0)
@@ -54,15 +54,15 @@ def test_the_last_update_lies_within_one_period_before_the_reading(at, update, p
 
 
 def test_readings_add_up_to_the_energy_if_the_window_fills_the_period():
-    run = timeline(V100, [Phase(2.0, FULL), Phase(2.0, Activity(0.1, 0.5))])
+    run = simulate_timeline(V100, [Phase(2.0, FULL), Phase(2.0, Activity(0.1, 0.5))])
     at = np.arange(0.1, 4.05, 0.1)
     shown = shown_power_w(run.t_s, run.energy_j, at, 0.1, 0.1)
     assert np.sum(shown) * 0.1 == pytest.approx(run.energy_j[-1], rel=1e-5)
 
 
 def test_counter_temperature_and_clock_are_shown_in_their_own_steps():
-    run = timeline(V100, [Phase(3.0, FULL)])
-    seen = read(V100, run, np.arange(0.0, 3.0, 0.05))
+    run = simulate_timeline(V100, [Phase(3.0, FULL)])
+    seen = read_sensors(V100, run, np.arange(0.0, 3.0, 0.05))
     assert np.all(seen.temperature_c == np.round(seen.temperature_c))
     assert np.all(seen.clock_mhz == np.round(seen.clock_mhz))
     assert np.all(np.diff(seen.energy_j) >= 0)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 # A measured time of a request alone, which calibrates a simulated GPU
 
-PROBED = ("in_flight", "ttft_ms", "tpot_ms")
+PROBED: tuple[str, ...] = ("in_flight", "ttft_ms", "tpot_ms")
 """What only a probe of an engine has."""
-PROBED_TOO = ("ttft_p95_ms", "tpot_p95_ms", "ttft_spread", "tpot_spread", "sequences", "cache_tokens")
+PROBED_TOO: tuple[str, ...] = ("ttft_p95_ms", "tpot_p95_ms", "ttft_spread", "tpot_spread", "sequences", "cache_tokens")
 """What it may have besides."""
 
 

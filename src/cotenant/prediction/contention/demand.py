@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.prediction.contention.simulate import claims
+from cotenant.prediction.contention.simulation import claims
 from cotenant.prediction.contention.trace import Pace, Trace
 from cotenant.prediction.kernels.columns import Floats
 

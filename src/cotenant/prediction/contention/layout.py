@@ -8,7 +8,7 @@ from math import ceil
 from cotenant.errors import SharingUnavailable
 from cotenant.prediction.gpu import GpuSpec, MigProfile
 from cotenant.tenancy.nouns import Tenant
-from cotenant.tenancy.sharing import ALONE, Sharing, percent_of_sms
+from cotenant.tenancy.sharing import ALONE, SCHEDULED, Sharing, percent_of_sms
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +116,8 @@ def lay_out(gpu: GpuSpec, sharing: Sharing, tenants: Sequence[Tenant], needs: Ma
     Raises:
         SharingUnavailable: This mix can't share this GPU that way.
     """
-    if sharing.mode == ALONE:
-        return Layout(ALONE, (whole_of(gpu),) * len(tenants))
+    if sharing.mode in {ALONE, SCHEDULED}:
+        return Layout(sharing.mode, (whole_of(gpu),) * len(tenants))
     if sharing.mode not in {*MODES, EXCLUSIVE}:
         raise SharingUnavailable(
             f"a simulated GPU can't be shared by `{sharing.mode}`",

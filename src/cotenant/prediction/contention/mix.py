@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from cotenant.prediction.contention.layout import Part, Slicing
-from cotenant.prediction.contention.simulate import Player, Steps, simulate
+from cotenant.prediction.contention.simulation import Player, Steps, simulate
 from cotenant.prediction.contention.trace import Trace, plain_trace
 from cotenant.prediction.kernels.columns import Floats, Ints
 

@@ -116,6 +116,14 @@ class Trace:
             return self
         return replace(self, duration_ns=self.duration_ns * factor, block_ns=self.block_ns * factor)
 
+    def host_slowed(self, factor: float) -> "Trace":
+        """The same with a host that takes longer by a factor."""
+        if factor == 1:
+            return self
+        return replace(
+            self, launch_ns=self.launch_ns * factor, before_ns=self.before_ns * factor, after_ns=self.after_ns * factor
+        )
+
     def towards(self, other: "Trace", weight: float) -> "Trace":
         """Interpolate between the clocks of two traces: ``weight`` 0 is this trace, 1 the other."""
         blended = {

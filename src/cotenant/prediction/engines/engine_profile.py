@@ -6,7 +6,7 @@ asynchronous scheduling promises, fits none of the public data.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cotenant.prediction.gpu import GpuSpec
 
@@ -42,6 +42,11 @@ class EngineProfile:
     """Share of the device's memory that it takes."""
     reserved_gib: float = 1.5
     """Memory besides weights, activations and cache: graphs, workspaces."""
+
+    def host_slowed(self, factor: float) -> "EngineProfile":
+        """The same engine on a host that takes longer by a factor."""
+        names = ("step_us", "sequence_us", "prompt_us", "request_us", "token_us", "eager_us")
+        return replace(self, **{name: getattr(self, name) * factor for name in names})
 
     def limits(self, gpu: GpuSpec) -> tuple[int, int]:
         """Sequences and tokens of a step by default, which depend on the GPU's memory, except on an A100."""

@@ -1,7 +1,7 @@
 """Engines on a GPU: which workloads they serve, the memory they need, and the tenant they become."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from cotenant.errors import DeviceError, DoesNotFit
@@ -17,29 +17,13 @@ from cotenant.prediction.engines.layer_tables import EnginePart
 from cotenant.prediction.engines.step import StepShape, StepTimes
 from cotenant.prediction.engines.step_traces import StepTraces
 from cotenant.prediction.engines.tails import EngineQueue
-from cotenant.prediction.engines.tenant import EngineTenant
+from cotenant.prediction.engines.tenant import EngineLoad, EngineTenant
 from cotenant.prediction.gpu import GpuSpec
-from cotenant.prediction.kernels.columns import Ints
 from cotenant.prediction.kernels.layers import HALF_BYTES
 from cotenant.workloads.protocol import DEFAULT_TOKENS, WorkloadSpec, in_steps
 
 _DEFAULT_PROMPT = 128
 _HALVES = ("float16", "bfloat16")
-
-
-@dataclass(frozen=True, slots=True)
-class EngineLoad:
-    """When requests arrive at an engine, and the memory it may use."""
-
-    window_end_ns: float
-    memory_bytes: float
-    arrivals_ns: Ints | None = None
-    """Due times of an open load; None: closed."""
-    in_flight: int = 0
-    ramp_ns: float = 0.0
-    """Time over which a closed load starts."""
-    timed: bool = False
-    """Keep how long each step takes alone."""
 
 
 class Engines:
@@ -128,13 +112,9 @@ class Engines:
             self.traces(spec, part, profile, clock_mhz=clock_mhz, slower=slower),
             profile,
             self._settings(spec, part, load.memory_bytes),
+            load,
             prompt=prompt,
             output=output,
-            window_end_ns=load.window_end_ns,
-            arrivals_ns=load.arrivals_ns,
-            in_flight=load.in_flight,
-            ramp_ns=load.ramp_ns,
-            timed=load.timed,
         )
 
     def queue(

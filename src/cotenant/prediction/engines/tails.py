@@ -24,7 +24,7 @@ from cotenant.prediction.engines.continuous_batching import (
 from cotenant.prediction.engines.engine_profile import EngineProfile
 from cotenant.prediction.engines.step import StepTable
 from cotenant.prediction.kernels.columns import Floats, Ints
-from cotenant.scheduling.simulation.lines import NEVER, WARM_UP, Replications
+from cotenant.scheduling.simulation import NEVER, WARM_UP, Replications
 
 REPLICATIONS = 8
 STEPS = 600_000

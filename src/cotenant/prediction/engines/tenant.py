@@ -1,10 +1,11 @@
 """An engine as a tenant of a simulated device: its requests, step by step, beside any neighbour."""
 
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from cotenant.prediction.contention.simulate import NEVER_NS, Requests
+from cotenant.prediction.contention.simulation import NEVER_NS, Requests
 from cotenant.prediction.contention.trace import Trace
 from cotenant.prediction.engines.alone import EngineRecord, keep
 from cotenant.prediction.engines.continuous_batching import Batching, EngineSettings
@@ -12,6 +13,28 @@ from cotenant.prediction.engines.engine_profile import EngineProfile
 from cotenant.prediction.engines.step import StepShape
 from cotenant.prediction.engines.step_traces import StepTraces
 from cotenant.prediction.kernels.columns import Floats, Ints
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLoad:
+    """When requests arrive at an engine, and the memory it may use."""
+
+    window_end_ns: float
+    memory_bytes: float
+    arrivals_ns: Ints | None = None
+    """Due times of an open load; None: closed."""
+    in_flight: int = 0
+    ramp_ns: float = 0.0
+    """Time over which a closed load starts."""
+    timed: bool = False
+    """Keep how long each step takes alone."""
+
+    def due_ns(self) -> list[float]:
+        """When the first requests are due, as a heap; a closed load starts over a while, so as not to stay in step."""
+        started = np.arange(self.in_flight) * (self.ramp_ns / max(self.in_flight, 1))
+        due: list[float] = (started if self.arrivals_ns is None else self.arrivals_ns.astype(np.float64)).tolist()
+        heapify(due)
+        return due
 
 
 class EngineTenant:
@@ -22,30 +45,21 @@ class EngineTenant:
         traces: StepTraces,
         profile: EngineProfile,
         settings: EngineSettings,
+        load: EngineLoad,
         *,
         prompt: int,
         output: int,
-        window_end_ns: float,
-        arrivals_ns: Ints | None = None,
-        in_flight: int = 0,
-        ramp_ns: float = 0.0,
-        timed: bool = False,
     ) -> None:
         self._traces, self._profile = traces, profile
         self._batching = Batching(settings)
         self._lengths = (prompt, output)
-        self._window_end_ns = window_end_ns
-        self._closed = arrivals_ns is None
-        # A closed load starts over a while: equal requests that start at once would stay in step.
-        started = np.arange(in_flight) * (ramp_ns / max(in_flight, 1))
-        self._due = list((started if arrivals_ns is None else np.asarray(arrivals_ns, dtype=np.float64)).tolist())
-        heapify(self._due)
+        self._load, self._due = load, load.due_ns()
         self._delay_ns = profile.request_us * 1e3
         self._open = 0
         self._step: StepShape | None = None
         self._started_ns = 0.0
         self.record = EngineRecord()
-        self._timed, self._alone_ns = timed, list[float]()
+        self._alone_ns = list[float]()
 
     @property
     def most_kernels(self) -> int:
@@ -55,7 +69,7 @@ class EngineTenant:
     @property
     def finished(self) -> bool:
         """Whether every request due in the window is done."""
-        return self._open == 0 and (not self._due or self._due[0] >= self._window_end_ns)
+        return self._open == 0 and (not self._due or self._due[0] >= self._load.window_end_ns)
 
     def begin(self, now_ns: float) -> tuple[Trace | None, float]:
         """The next step, and when it can start."""
@@ -71,7 +85,7 @@ class EngineTenant:
             assert step is not None, "a request that arrives at an idle engine starts"
         self._step, self._started_ns = step, start_ns
         trace = self._traces.of(self._profile, step)
-        if self._timed:
+        if self._load.timed:
             self._alone_ns.append(trace.alone_ns())
         return trace, start_ns
 
@@ -81,8 +95,8 @@ class EngineTenant:
         over = keep(self.record, self._batching, self._step, start=self._started_ns, end=now_ns, device=device_ns)
         self.record.preemptions = self._batching.preemptions
         for number in over:
-            self._open -= self.record.intended[int(number)] < self._window_end_ns
-            if self._closed:
+            self._open -= self.record.intended[int(number)] < self._load.window_end_ns
+            if self._load.arrivals_ns is None:
                 heappush(self._due, now_ns)
 
     def stretch(self) -> Floats:
@@ -153,4 +167,4 @@ class EngineTenant:
     def _arrive(self, due_ns: float) -> None:
         self._batching.arrive(*self._lengths)
         self.record.intended.append(due_ns)
-        self._open += due_ns < self._window_end_ns
+        self._open += due_ns < self._load.window_end_ns

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from cotenant.analyse.sharing.model_error import time_range
+from cotenant.analyse.sharing import time_range
 from cotenant.tenancy.identity import TenantIdentity
 from cotenant.tenancy.interval import Interval
 from cotenant.tenancy.records import ModelErrorRecord

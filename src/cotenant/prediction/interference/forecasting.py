@@ -22,7 +22,7 @@ from cotenant.prediction.interference.forecast import (
 )
 from cotenant.prediction.interference.gathered import MeasuredMix
 from cotenant.prediction.interference.intervals import FEWEST, NORMAL
-from cotenant.prediction.interference.next_cells import next_cells
+from cotenant.prediction.interference.next_cells import choose_next_cells
 from cotenant.prediction.interference.predictor import MEASURED, PRIOR_ONLY, Predictor, Slowdowns
 from cotenant.prediction.interference.profiles import PowerUse
 from cotenant.prediction.interference.setting import Prior, Setting, mixes_of, setting_of
@@ -75,7 +75,7 @@ class Asked:
     """Basis of mixes that no run measured."""
 
 
-def forecast(
+def forecast_mixes(
     asked: Asked,
     groups: Sequence[tuple[str, ...]],
     sharings: Sequence[str],
@@ -335,7 +335,7 @@ def _worth_measuring(
     rows = mixes_of([[asked.names.index(name) for name in group] for group in groups])
     unknown = np.flatnonzero(predictor.slowdowns(rows).basis[:, 0] != MEASURED)
     enough = None if width is None else predictor.variance_within(math.asinh(width), rows[unknown])
-    chosen = next_cells(predictor.correction, rows[unknown], count, enough=enough)
+    chosen = choose_next_cells(predictor.correction, rows[unknown], count, enough=enough)
     return [NextMix(groups[int(unknown[cell])], sharing, buys) for cell, buys in chosen]
 
 

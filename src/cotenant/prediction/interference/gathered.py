@@ -5,10 +5,8 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from cotenant.analyse.estimates.intervals import ratio_interval
-from cotenant.analyse.sharing.cells import usable
-from cotenant.analyse.sharing.evidence import TenantEvidence
-from cotenant.analyse.sharing.slowdown import Solos, log_slowdowns
+from cotenant.analyse.estimates import ratio_interval
+from cotenant.analyse.sharing import Solos, TenantEvidence, log_slowdowns, usable
 from cotenant.prediction.interference.setting import LARGEST
 from cotenant.tenancy.identity import TenantIdentity
 from cotenant.tenancy.interval import Estimate
@@ -77,9 +75,11 @@ class Learnt:
     notes: tuple[str, ...] = ()
     tables: "tuple[ForeignTable, ...]" = ()
     """What others measured."""
+    valid: bool = True
+    """Whether any trial is."""
 
 
-def gathered(evidence: Sequence[TenantEvidence]) -> Gathered:
+def gather_evidence(evidence: Sequence[TenantEvidence]) -> Gathered:
     """Solos and mixes under closed loads; invalid trials and open loads are left out."""
     good = [tenant for tenant in evidence if usable(tenant.seen) and tenant.seen.n > 0]
     closed = [tenant for tenant in good if not tenant.open]

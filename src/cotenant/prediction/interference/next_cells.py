@@ -17,7 +17,7 @@ MOST_ROWS = 1500
 """Maximum victims whose covariances are kept at once; beyond it, those with the largest variances."""
 
 
-def next_cells(
+def choose_next_cells(
     correction: Correction,
     mixes: Ints,
     count: int,

@@ -10,7 +10,7 @@ from cotenant.prediction.interference.forecast import Tail
 from cotenant.prediction.interference.predictor import stretched
 from cotenant.prediction.interference.setting import Setting
 from cotenant.prediction.kernels.columns import Floats
-from cotenant.scheduling.simulation.lines import NEVER, Replications, requests_at, tail_of
+from cotenant.scheduling.simulation import NEVER, Replications, requests_at, tail_of
 from cotenant.tenancy.interval import Interval
 from cotenant.tenancy.load import Load, arrivals_ns
 from cotenant.tenancy.objective import METRICS, Objective

@@ -15,7 +15,7 @@ Sources, and the data held out for evaluation:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,3 +151,5 @@ class Efficiency:
 
 
 FITTED = Efficiency()
+ORDERED = replace(FITTED, layout=0.0)
+"""Of a model whose images already have the order that tensor cores need (channels last)."""

@@ -44,7 +44,12 @@ class RequestKernels:
             self.spec.mode == "decode" if self.first_output < 0 else np.arange(len(self.kernels)) > self.first_output
         )
         generates = np.broadcast_to(np.asarray(begun), len(self.kernels))
-        return self.execution.launch_ns(self.kernels, architecture, generates)
+        return self.execution.launch_ns(self.kernels, architecture, generates) + self.loading_ns
+
+    @property
+    def loading_ns(self) -> float:
+        """Time of loading data by kernel: a loader reads the next request's while this one's are computed on."""
+        return self.spec.loading_s * 1e9 / len(self.kernels)
 
     @property
     def read(self) -> Floats:

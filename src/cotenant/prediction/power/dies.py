@@ -78,7 +78,7 @@ class Population:
 LONGHORN = Population()
 
 
-def draw(gpu: GpuSpec, index: int, *, seed: int = 0, population: Population = LONGHORN) -> Die:
+def draw_die(gpu: GpuSpec, index: int, *, seed: int = 0, population: Population = LONGHORN) -> Die:
     """Die number ``index`` of a fleet: the same for the same GPU, seed and index, whatever the fleet's size."""
     random = np.random.default_rng((seed, zlib.crc32(gpu.name.encode()), index))
     dynamic, leakage, resistance, inlet, time, control = random.standard_normal(6)
@@ -96,7 +96,7 @@ def draw(gpu: GpuSpec, index: int, *, seed: int = 0, population: Population = LO
 
 def fleet(gpu: GpuSpec, count: int, *, seed: int = 0, population: Population = LONGHORN) -> tuple[Die, ...]:
     """The first ``count`` dies."""
-    return tuple(draw(gpu, index, seed=seed, population=population) for index in range(count))
+    return tuple(draw_die(gpu, index, seed=seed, population=population) for index in range(count))
 
 
 # --- Temperature of a die: two thermal poles in series, the die on its spreader and the heat sink

@@ -45,7 +45,7 @@ def warm(gpu: GpuSpec, activity: Activity, die: Die = TYPICAL, limits: Limits = 
     return Cooling.of(gpu, die).settled(settle(gpu, activity, die, limits).power_w)
 
 
-def timeline(
+def simulate_timeline(
     gpu: GpuSpec,
     phases: Sequence[Phase],
     *,
@@ -126,7 +126,7 @@ class Readings:
     energy_j: Floats
 
 
-def read(gpu: GpuSpec, truth: Timeline, at_s: Floats, *, phase_s: float = 0.0) -> Readings:
+def read_sensors(gpu: GpuSpec, truth: Timeline, at_s: Floats, *, phase_s: float = 0.0) -> Readings:
     """Read all sensors at the given times.
 
     Args:
