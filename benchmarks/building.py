@@ -42,7 +42,7 @@ def build_one(side: str, name: str) -> None:
     import transformers
 
     from cotenant.workloads.catalogue import model_entries
-    from cotenant.workloads.models.skeleton import materialise, skeleton
+    from cotenant.workloads.models.skeleton import build_skeleton, materialise
 
     torch.set_num_threads(1)
     entry = next(entry for entry in model_entries() if entry.name == name)
@@ -51,7 +51,7 @@ def build_one(side: str, name: str) -> None:
     before = _peak_mib()
     start = time.perf_counter()
     if side == "ours":
-        model = materialise(skeleton(entry, entry.modes[0]), device="cpu", dtype=torch.float32, seed=0)
+        model = materialise(build_skeleton(entry, entry.modes[0]), device="cpu", dtype=torch.float32, seed=0)
     else:
         model = model_class._from_config(config).eval()  # noqa: SLF001  what AutoModel.from_config calls
     seconds = time.perf_counter() - start

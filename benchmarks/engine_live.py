@@ -1,8 +1,7 @@
 r"""A real engine on this machine's CPU: calibrated from its endpoint, predicted at other loads, then measured there.
 
-Its model is computed on one core; its front end and its clients use another. It is calibrated, predicted and measured
-alone at three loads that weren't probed, and beside a neighbour on its core and on the other. About ten minutes on a
-machine with two idle cores:
+The engine has one core, its clients use another. It is calibrated, predicted and measured alone at three loads that
+weren't probed, and beside a neighbour on its core and on the other. About ten minutes on a machine with two idle cores:
 
     python benchmarks/engine_live.py --python VLLM_ENVIRONMENT/bin/python
     LIVE='llama-server --model MODEL_FOLDER/model.gguf --parallel 8 --threads 1 --port {port}' \
@@ -45,8 +44,8 @@ while True:
 
 
 @contextmanager
-def engine(start: str, core: int, other: int) -> Iterator[Any]:
-    """A real server: the processes that compute on one core, its others, if there are some, on the other."""
+def engine(start: str, core: int) -> Iterator[Any]:
+    """A real server on this core."""
     from cotenant.workloads.servers.process import ServerProcess
     from cotenant.workloads.servers.spec import ServerSpec
 
@@ -57,11 +56,9 @@ def engine(start: str, core: int, other: int) -> Iterator[Any]:
     process = ServerProcess(ServerSpec(start=start, env=variables, ready="/v1/models", ready_within_s=400))
     try:
         process.wait_until_ready()
-        family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-        workers = [member for member in family if "Worker" in member.name()] or family
-        for member in family:
+        for member in (psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)):
             for thread in member.threads():
-                os.sched_setaffinity(thread.id, {core if member in workers else other})
+                os.sched_setaffinity(thread.id, {core})
         yield process
     finally:
         process.stop()
@@ -76,7 +73,8 @@ def neighbour(folder: Path, core: int | None) -> Iterator[None]:
     script = folder / "busy.py"
     script.write_text(BUSY, encoding="utf-8")
     variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen([sys.executable, str(script)], env=variables)
+    # In a session of its own, as the server: Linux may share a core evenly between sessions, not processes.
+    process = subprocess.Popen([sys.executable, str(script)], env=variables, start_new_session=True)
     os.sched_setaffinity(process.pid, {core})
     os.setpriority(os.PRIO_PROCESS, process.pid, 0)
     try:
@@ -172,10 +170,8 @@ def main() -> None:
         if start is None:
             export_model(find(given.model).entry, folder / "model", dtype="bfloat16")
             start = VLLM.format(python=given.python, folder=folder / "model", model=given.model)
-        with engine(start, core, other_core) as server:
-            with suppress(
-                PermissionError
-            ):  # read what arrives at once, though the server's front end spins on this core
+        with engine(start, core) as server:
+            with suppress(PermissionError):  # read what arrives at once, though a neighbour keeps this core busy
                 os.setpriority(os.PRIO_PROCESS, 0, -10)
             url, file = f"http://127.0.0.1:{server.port}", folder / "calibration.csv"
             calibration = calibrate_server(

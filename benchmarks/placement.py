@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.planning.comparison import replay
 from cotenant.planning.gpu_fleet import GpuFleet
-from cotenant.planning.jobs import draw_jobs
-from cotenant.planning.policies import POLICIES
+from job_policies import POLICIES, draw_jobs, replay
 
 GPUS = JOBS = 10_000
 

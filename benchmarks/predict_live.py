@@ -24,7 +24,7 @@ import numpy as np
 import cotenant
 from cotenant.prediction.interference.forecasting import Asked, evidence_of, predictor_for
 from cotenant.prediction.interference.gathered import MeasuredMix
-from cotenant.prediction.interference.next_cells import next_cells
+from cotenant.prediction.interference.next_cells import choose_next_cells
 from cotenant.prediction.interference.setting import mixes_of
 from cotenant.store.learnt import learnt
 from cotenant.study.files import load_study
@@ -86,7 +86,7 @@ def _given(asked: Asked, mixes: list[MeasuredMix], sharing: str) -> list[Measure
     pairs = [mix for mix in mixes if len(mix.members) == 2]
     nothing = predictor_for(replace(asked, mixes=()), sharing)
     rows = mixes_of([[asked.keys.index(key) for key in mix.members] for mix in pairs])
-    return [pairs[place] for place, _ in next_cells(nothing.correction, rows, GIVEN)]
+    return [pairs[place] for place, _ in choose_next_cells(nothing.correction, rows, GIVEN)]
 
 
 def _judged(

@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 
 from cotenant.ranking.survey import mode_for, survey
 from cotenant.workloads.models.entry import ModelEntry
-from cotenant.workloads.models.skeleton import materialise, skeleton
+from cotenant.workloads.models.skeleton import build_skeleton, materialise
 
 
 def write_siblings(folder: Path, entry: ModelEntry, count: int, *, changed: int, seed: int = 0) -> list[Path]:
@@ -22,7 +22,7 @@ def write_siblings(folder: Path, entry: ModelEntry, count: int, *, changed: int,
         seed: Seed of the weights.
     """
     mode = mode_for(entry, logits=False)
-    model = materialise(skeleton(entry, mode), device="cpu", dtype=torch.float32, seed=seed)
+    model = materialise(build_skeleton(entry, mode), device="cpu", dtype=torch.float32, seed=seed)
     own = survey(entry, mode).pieces[-changed - 1 :]
     names = [piece.prefix + name for piece in own for name in piece.names]
     kind = getattr(model, "config", None)

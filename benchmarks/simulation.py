@@ -10,7 +10,7 @@ import tracemalloc
 from typing import Any
 
 from cotenant.prediction.contention.layout import TURNS
-from cotenant.prediction.contention.simulate import Outcome, Player, simulate
+from cotenant.prediction.contention.simulation import Outcome, Player, simulate
 from cotenant.prediction.contention.trace import Trace, plain_trace
 
 BUSY = plain_trace(kernels=200, device_ns=5e6, occupancy=0.8, dram=0.5, host_ns=2e6)

@@ -27,7 +27,7 @@ def command(*, data: Path, only: tuple[str, ...], engines: bool, write: Path | N
     Errors are taken over held-out rows, beside those of trivial baselines. Data sets missing from the folder are
     reported and skipped. Exit code 1: a file can't be used; 3: a target is missed.
     """
-    from cotenant.reporting.terminal.literal import literal
+    from cotenant.text import literal
     from validation.tables import progress, summary
     from validation.validate import validate
 

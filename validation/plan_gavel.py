@@ -17,7 +17,7 @@ import numpy as np
 from cotenant.planning.pair_plan import best_pairs, next_pairs, together
 from cotenant.prediction.interference.correction import Evidence
 from cotenant.prediction.interference.covariance import GPU, GPU_PRIOR_HALF
-from cotenant.prediction.interference.next_cells import next_cells
+from cotenant.prediction.interference.next_cells import choose_next_cells
 from cotenant.prediction.interference.predictor import MEASURED, Predictor
 from cotenant.prediction.interference.setting import Setting
 from validation.interference.gavel_matrix import Matrix, gavel_matrix
@@ -140,7 +140,7 @@ def _next(field: Field, chooses: str, measured: list[int], count: int, random: n
     predictor = field.predictor(measured)
     if chooses == "what tells most about all":
         unknown = np.flatnonzero(predictor.slowdowns(field.pairs).basis[:, 0] != MEASURED)
-        return [int(unknown[pair]) for pair, _ in next_cells(predictor.correction, field.pairs[unknown], count)]
+        return [int(unknown[pair]) for pair, _ in choose_next_cells(predictor.correction, field.pairs[unknown], count)]
     return next_pairs(predictor, field.pairs, count)
 
 

@@ -8,8 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cotenant.reporting.terminal.literal import literal
-from cotenant.text import NOTHING, figure
+from cotenant.text import NOTHING, figure, literal
 from validation.result import Measure, Result, Skipped
 
 

@@ -133,3 +133,19 @@ def test_the_room_for_growth_is_that_of_a_plan_made_for_the_higher_rate():
     assert planned(again[:1], [one], toy([Work(20.0, press=0.0)])).keeps_all
     with pytest.raises(Impossible):
         planned(again[1:], [one], toy([Work(20.0, press=0.0)]))
+
+
+def test_the_room_for_growth_is_what_the_closer_look_finds_at_any_number_at_once():
+    works, one = [Work(15.0, press=0.3)] * 2, DeviceKind("sim:t4", "T4", 16 * GIB, 1.0, "a price", 1, ("processes",))
+    rough, closer = toy(works, margin=0.5), toy(works, margin=0.05)
+
+    def at(factor):
+        tenants = [
+            tenant(name, rate=rate, limit=60.0, batches=(1, 2, 4)) for name, rate in (("a", 10 * factor), ("b", 10))
+        ]
+        return planned(tenants, [one], rough, closer=closer)
+
+    holds = at(1.0).devices[0].tenants[0].holds_to
+    assert holds > 3
+    assert at(holds).keeps_all
+    assert not at(1.06 * holds).keeps_all, "the next factor that is tried"

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import cotenant
+from benchmarks import job_policies
 from cotenant.cli.main import main
 from cotenant.errors import StudyError
-from cotenant.planning.assignment import WaitingJob, plan, read_jobs
-from cotenant.planning.comparison import compare
+from cotenant.planning.assignment import plan
 from cotenant.planning.gpu_fleet import GpuFleet
-from cotenant.planning.jobs import CLASSES
-from cotenant.reporting.elements.terminal import terminal
-from cotenant.reporting.results.placed_jobs import job_elements, policy_elements
+from cotenant.planning.jobs import CLASSES, WaitingJob, read_jobs
+from cotenant.reporting.elements.terminal import to_terminal
+from cotenant.reporting.results.placed_jobs import job_elements
 
 HEADER = "exp,input_size,reps,uuid,cabinet,node,ts,perf,freq,memfreq,temp,pwr,dev_id"
 
@@ -60,11 +61,10 @@ def test_a_plan_from_simulated_profiles_says_so_everywhere():
         ("sim:v100-sxm2-16gb#0",), np.ones(1), np.array([1380.0]), np.array([297.0]), np.array([0]), simulated=True
     )
     found = plan(fleet, [WaitingJob("train", CLASSES[0], 1, 3600.0)])
-    compared = compare(fleet, count=5, seeds=[1, 2], load=0.5)
-    texts = [shown(terminal(job_elements(found))), shown(terminal(policy_elements(compared)))]
+    text = shown(to_terminal(job_elements(found)))
     assert found.simulated
-    assert all(one.simulated for one in compared)
-    assert all("SIMULATED" in text and "measured" not in text for text in texts)
+    assert "SIMULATED" in text
+    assert "measured" not in text
 
 
 def shown(parts):
@@ -73,9 +73,19 @@ def shown(parts):
     return console.export_text()
 
 
-def test_policies_can_be_compared(database, capsys):
-    assert main(["plan", "--compare", "--draws", "2", "--drawn-jobs", "30", "--json"]) == 0
-    assert {one["policy"] for one in json.loads(capsys.readouterr().out)} >= {"random", "pal", "slack"}
+def test_the_function_places_jobs_as_the_command_does(database, capsys):
+    file = jobs(database, "- {name: train, class: bert, gpus: 2, time: 2h}")
+    assert main(["plan", file, "--objective", "energy", "--json"]) == 0
+    placed = cotenant.plan(file, objective="energy")
+    assert [list(row.gpus) for row in placed.placed] == [
+        row["gpus"] for row in json.loads(capsys.readouterr().out)["placed"]
+    ]
+
+
+def test_baselines_are_compared_on_the_gpus_of_the_database(database, capsys):
+    job_policies.main(draws=2, jobs=30)
+    policies = json.loads(capsys.readouterr().out)["policies"]
+    assert {row["policy"] for row in policies} == set(job_policies.POLICIES)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +115,9 @@ def test_every_problem_is_reported_with_its_line(tmp_path):
     assert "jobs.1.time" in caught.value.problems[0]
 
 
-@pytest.mark.parametrize("arguments", [[], ["jobs.yaml", "--compare"], ["jobs.yaml", "--power-budget", "much"]])
+@pytest.mark.parametrize(
+    "arguments", [[], ["jobs.yaml", "--check", "plan.yaml"], ["jobs.yaml", "--power-budget", "much"]]
+)
 def test_invalid_arguments_are_explained_in_one_sentence(arguments, capsys):
     assert main(["plan", *arguments]) in (1, 2)
     assert "Traceback" not in capsys.readouterr().err

@@ -9,6 +9,7 @@ import sys
 import pytest
 import yaml
 
+from cotenant import Plan
 from cotenant.cli.main import main
 from cotenant.errors import StudyError
 from cotenant.planning.inputs.tenants import tenants_to_plan
@@ -19,6 +20,7 @@ from cotenant.reporting.terminal.grouped import COLUMN_GAP
 from cotenant.serving.tenants_file import read_tenants
 from cotenant.study.files import contents
 from cotenant.tenancy.interval import Interval
+from tests.support import pace
 
 DEVICES = "sim:a100-sxm4-80gb*2"
 SMALL = """
@@ -32,6 +34,18 @@ def written(folder, text, name="tenants.yaml"):
     path = folder / name
     path.write_text(text)
     return path
+
+
+def test_a_plan_is_on_disk_before_it_is_printed(tmp_path, monkeypatch):
+    """`cotenant plan ... --out FILE | head` ends at the first line that nobody reads."""
+
+    def unread(_):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("cotenant.cli.plan.show_elements", unread)
+    file = written(tmp_path, "tenants: {a: {workload: bert-base-mini, rate: 2/s, slo: {p99: 1s}}}\n")
+    main(["plan", str(file), "--devices", "sim:t4", "--time", "2s", "--out", str(tmp_path / "plan.yaml")])
+    assert Plan.read(tmp_path / "plan.yaml").keeps_all
 
 
 def test_every_problem_of_a_file_is_named_with_its_line(tmp_path):
@@ -260,7 +274,7 @@ def test_an_interrupt_prints_the_best_plan(tmp_path):
         assert process.stderr is not None
         assert any("a first plan" in line for line in process.stderr)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=120)
+        out, _ = process.communicate(timeout=pace.seconds(120))
     assert "x sim:t4" in out
     assert "interrupted" in out
     assert process.returncode in {0, 3}

@@ -7,7 +7,7 @@ import numpy as np
 
 from cotenant.prediction.interference.correction import Correction, Evidence
 from cotenant.prediction.interference.covariance import Variances
-from cotenant.prediction.interference.next_cells import next_cells
+from cotenant.prediction.interference.next_cells import choose_next_cells
 from cotenant.prediction.interference.setting import Setting
 from cotenant.prediction.kernels.columns import Ints
 from validation.interference.gavel_matrix import Matrix
@@ -65,7 +65,7 @@ def grown(matrix: Matrix, variances: Variances, pairs: int) -> Split:
     train, left = np.empty(0, np.int64), np.arange(len(matrix.evidence))
     candidates = mixes_of_cells(matrix.evidence, left)
     correction = Correction(matrix.setting, matrix.evidence.only(train), variances)
-    chosen = [cell for cell, _ in next_cells(correction, candidates, pairs)]
+    chosen = [cell for cell, _ in choose_next_cells(correction, candidates, pairs)]
     hit = np.isin(matrix.evidence.cell, np.unique(matrix.evidence.cell)[chosen])
     return Split(left[hit], left[~hit], "")
 
@@ -80,6 +80,6 @@ def _with_next(
     setting: Setting, evidence: Evidence, variances: Variances, train: Ints, left: Ints
 ) -> tuple[Ints, Ints]:
     correction = Correction(setting, evidence.only(train), variances)
-    cell = np.unique(evidence.cell[left])[next_cells(correction, mixes_of_cells(evidence, left), 1)[0][0]]
+    cell = np.unique(evidence.cell[left])[choose_next_cells(correction, mixes_of_cells(evidence, left), 1)[0][0]]
     hit = evidence.cell[left] == cell
     return np.concatenate([train, left[hit]]), left[~hit]

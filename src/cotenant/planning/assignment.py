@@ -1,39 +1,18 @@
 """Place the jobs waiting now: GPUs, neighbours, clocks, and the predicted outcome."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from cotenant import opening
-from cotenant.analyse.estimates.intervals import Floats
-from cotenant.errors import StudyError
-from cotenant.planning.clock_choice import clocks_within, thriftiest_clock, waiting_clocks
+from cotenant.analyse.estimates import Floats
+from cotenant.errors import CotenantError
 from cotenant.planning.gpu_fleet import GpuFleet, Numbers
-from cotenant.planning.jobs import CLASSES, JobClass
-from cotenant.planning.policies import Slack
-from cotenant.tenancy.document import NotYaml, read
-from cotenant.tenancy.values import Seconds
-from cotenant.text import amount
+from cotenant.planning.jobs import JobClass, WaitingJob
+from cotenant.planning.slack import Slack
 
 Objective = Literal["time", "energy", "fairness"]
-OBJECTIVES: tuple[Objective, ...] = ("time", "energy", "fairness")
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingJob:
-    """A job to place."""
-
-    name: str
-    kind: JobClass
-    gpus: int
-    seconds: float
-    """Duration on median GPUs."""
-    shareable: bool = False
-    """May share its GPU with another job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +57,6 @@ def plan(
     *,
     objective: Objective = "time",
     budget_w: float | None = None,
-    slowdowns: Mapping[tuple[str, str], float] | None = None,
 ) -> JobPlan:
     """Place jobs on a fleet.
 
@@ -88,12 +66,11 @@ def plan(
         objective: `time`: finish each job soonest; `energy`: use the clock with the least energy; `fairness`: minimise
             the largest slowdown.
         budget_w: Upper limit on the power of all GPUs together.
-        slowdowns: Measured slowdowns of pairs by name; missing ones are estimated.
 
     Raises:
         CotenantError: The budget can't be met.
     """
-    units, waiting = _units(fleet, jobs, slowdowns or {})
+    units, waiting = _units(fleet, jobs)
     policy = Slack(fleet)
     free = np.ones(len(fleet), dtype=bool)
     chosen: dict[int, Numbers] = {}
@@ -132,14 +109,11 @@ class _Unit:
         return self.jobs[0].gpus
 
 
-def _units(
-    fleet: GpuFleet, jobs: Sequence[WaitingJob], slowdowns: Mapping[tuple[str, str], float]
-) -> tuple[list[_Unit], list[WaitingJob]]:
+def _units(fleet: GpuFleet, jobs: Sequence[WaitingJob]) -> tuple[list[_Unit], list[WaitingJob]]:
     """Take jobs in order while GPUs last, pairing shareable jobs only as far as needed to run them all."""
 
     def slowdown(job: WaitingJob, other: WaitingJob) -> float:
-        known = slowdowns.get((job.name, other.name), slowdowns.get((other.name, job.name)))
-        return estimated_slowdown(job.kind, other.kind) if known is None else known
+        return estimated_slowdown(job.kind, other.kind)
 
     sharers = [job for job in jobs if job.shareable and job.gpus == 1]
     missing = sum(job.gpus for job in jobs) - len(fleet)
@@ -238,75 +212,71 @@ def _exchange(chosen: list[tuple[int, int]], costs: dict[tuple[int, int], float]
                 break
 
 
-# --- A YAML file of jobs to place, each with its GPUs, duration and class of work
-
-_KNOWN = {kind.name: kind for kind in CLASSES}
-_HINT = "e.g. {name: train, class: bert, gpus: 4, time: 2h}"
+# --- clocks: lower for GPUs that would only wait, under a power budget, or to save energy
 
 
-class _JobEntry(BaseModel):
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+def waiting_clocks(fleet: GpuFleet, kind: JobClass, gpus: Numbers, slowest: float) -> Floats:
+    """The lowest clock at which each GPU still finishes with the slowest, but not below the knee of its power curve.
 
-    name: str = Field(min_length=1)
-    kind: str | None = Field(default=None, alias="class")
-    core_share: float | None = Field(default=None, ge=0, le=1)
-    activity: float = Field(default=1.0, gt=0, le=1.5)
-    across: float = Field(default=1.0, ge=1)
-    gpus: int = Field(default=1, ge=1)
-    time: Seconds
-    share: bool = False
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> "_JobEntry":
-        if (self.kind is None) == (self.core_share is None):
-            raise ValueError("either `class` or `core_share` is required")
-        if self.kind is not None and self.kind not in _KNOWN:
-            raise ValueError(f"unknown class {self.kind!r}; expected one of {', '.join(_KNOWN)}")
-        return self
-
-    def job(self) -> WaitingJob:
-        if self.kind is not None:
-            kind = _KNOWN[self.kind]
-        else:
-            kind = JobClass(self.name, self.core_share or 0.0, self.activity, self.across)
-        return WaitingJob(self.name, kind, self.gpus, self.time, self.share)
+    Below the knee the voltage no longer falls: a slower clock only prolongs the idle power.
+    """
+    work = fleet.work(kind)
+    clocks = work.clock_mhz[gpus]
+    if kind.core_share == 0:
+        return clocks
+    pace = fleet.relative_time[gpus] * fleet.clock_mhz[gpus]
+    left = slowest * work.middle - (1 - kind.core_share)
+    needed = kind.core_share * pace / np.maximum(left, 1e-9)
+    return np.asarray(np.clip(needed, np.minimum(fleet.kind.curve.knee_mhz, clocks), clocks))
 
 
-def read_jobs(path: Path) -> tuple[WaitingJob, ...]:
-    """Read the jobs in a file.
+def thriftiest_clock(fleet: GpuFleet, kind: JobClass, gpus: Numbers) -> float:
+    """The common clock at which these GPUs use the least energy for the same work."""
+    top = float(fleet.work(kind).clock_mhz[gpus].min())
+    clocks = np.linspace(min(fleet.kind.lowest_mhz, top), top, 64)
+    energy = [
+        float(fleet.power_at(kind, gpus, np.full(gpus.size, clock)).sum())
+        * float(fleet.time_at(kind, gpus, np.full(gpus.size, clock)).max())
+        for clock in clocks
+    ]
+    return float(clocks[int(np.argmin(energy))])
+
+
+def clocks_within(
+    fleet: GpuFleet, placed: list[tuple[JobClass, Numbers]], clocks: list[Floats], budget_w: float
+) -> list[Floats]:
+    """Lower clocks until all jobs fit a power budget, where a watt costs the least time first.
 
     Raises:
-        StudyError: The file can't be read, or a job is invalid; names the line and what was expected.
+        CotenantError: The budget is exceeded even at the lowest clocks.
     """
-    try:
-        tree = read(opening.read_text(path), str(path))
-    except OSError as error:
-        hint = f"write a YAML list of jobs, {_HINT}"
-        raise StudyError(f"{path} can't be read: {opening.why(error)}", hint=hint) from None
-    except UnicodeDecodeError:
-        raise StudyError(f"{path} is not a text file", hint=_HINT) from None
-    except NotYaml as error:
-        raise StudyError(f"{path}:{error.line}: {error}", hint=_HINT) from None
-    above = ("jobs",) if isinstance(tree.data, dict) else ()
-    entries = tree.data.get("jobs") if isinstance(tree.data, dict) else tree.data
-    if not isinstance(entries, list) or not entries:
-        raise StudyError(f"{path} is not a list of jobs", hint=_HINT)
-    jobs: dict[str, WaitingJob] = {}
-    problems = list(tree.problems)
-    for number, entry in enumerate(entries):
-        location = (*above, number)
-        try:
-            job = _JobEntry.model_validate(entry).job()
-        except ValidationError as error:
-            details = error.errors(include_url=False)
-            problems += [
-                ((*location, *detail["loc"]), detail["msg"].removeprefix("Value error, ")) for detail in details
-            ]
-            continue
-        if job.name in jobs:
-            problems.append((location, f"duplicate job name {job.name!r}"))
-        jobs[job.name] = job
-    if problems:
-        sentences = tuple(tree.places.describe(location, sentence) for location, sentence in problems)
-        raise StudyError(f"{path} has {amount(len(problems), 'problem')}", problems=sentences, hint=_HINT)
-    return tuple(jobs.values())
+    lowered = [clock.copy() for clock in clocks]
+    step = 15.0
+    idle = fleet.kind.idle_w * (len(fleet) - sum(gpus.size for _, gpus in placed))
+
+    def drawn() -> list[float]:
+        return [
+            float(fleet.power_at(kind, gpus, clock).sum()) for (kind, gpus), clock in zip(placed, lowered, strict=True)
+        ]
+
+    watts = drawn()
+    while sum(watts) + idle > budget_w:
+        best, most = None, -1.0
+        for number, (kind, gpus) in enumerate(placed):
+            slower = np.maximum(lowered[number] - step, np.minimum(fleet.kind.lowest_mhz, lowered[number]))
+            saved = watts[number] - float(fleet.power_at(kind, gpus, slower).sum())
+            lost = float(fleet.time_at(kind, gpus, slower).max() - fleet.time_at(kind, gpus, lowered[number]).max())
+            worth = saved / (lost * gpus.size + 1e-6)
+            if saved > 1e-6 and worth > most:
+                best, most = number, worth
+        if best is None:
+            idling = f" ({idle:,.0f} W of that by idle GPUs)" if idle else ""
+            raise CotenantError(
+                f"these jobs draw at least {sum(watts) + idle:,.0f} W{idling}, "
+                f"more than the budget of {budget_w:,.0f} W",
+                hint="raise the power budget or run fewer jobs at once",
+            )
+        kind, gpus = placed[best]
+        lowered[best] = np.maximum(lowered[best] - step, np.minimum(fleet.kind.lowest_mhz, lowered[best]))
+        watts[best] = float(fleet.power_at(kind, gpus, lowered[best]).sum())
+    return lowered

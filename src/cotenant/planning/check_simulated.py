@@ -19,8 +19,8 @@ from cotenant.planning.predictors.closed_form import ClosedForm
 from cotenant.planning.predictors.engine import EnginePredictor
 from cotenant.planning.predictors.profiles import Simulation
 from cotenant.planning.solver.problem import Floats
-from cotenant.prediction.contention.layout import lay_out
-from cotenant.scheduling.simulation.lines import Replications
+from cotenant.prediction.contention import lay_out
+from cotenant.scheduling.simulation import Replications
 from cotenant.tenancy.interval import Interval
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Tenant
@@ -137,7 +137,7 @@ def device_simulation(device: PlanDevice, risk: float) -> tuple[Simulation, Mixe
 
 
 def _simulation(kind: str, entries: Mapping[str, TenantEntry], risk: float) -> Simulation:
-    from cotenant.devices.simulated.simulated_gpu import open_simulated
+    from cotenant.devices.simulated import open_simulated
     from cotenant.planning.mixes.tenants import planned
 
     return Simulation(planned(entries), entries, {kind: open_simulated(kind)}, risk=risk)

@@ -12,9 +12,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.analyse.estimates.intervals import Floats
-from cotenant.analyse.variability.frequency import PowerByClock
-from cotenant.analyse.variability.variation import GpuProfile
+from cotenant.analyse.estimates import Floats
+from cotenant.analyse.variability import GpuProfile, PowerByClock
 from cotenant.planning.jobs import JobClass
 
 Numbers = npt.NDArray[np.int64]

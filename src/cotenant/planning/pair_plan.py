@@ -1,9 +1,16 @@
 """Pair tenants, a pair per device: the best pairs, and which to measure before trusting them."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+from cotenant.errors import StudyError
 from cotenant.planning.solver.problem import Floats, Ints
-from cotenant.prediction.interference.predictor import MEASURED, Predictor
+from cotenant.prediction.interference import MEASURED, NextMix, Predictor, choose_next_cells, predictor_for
+
+if TYPE_CHECKING:
+    from cotenant.prediction.interference import Asked
 
 HOPES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
 """Standard deviations by which unmeasured pairs may beat their prediction; larger ones if smaller add no pair."""
@@ -65,3 +72,17 @@ def next_pairs(predictor: Predictor, pairs: Ints, count: int) -> list[int]:
         if len(chosen) >= count:
             break
     return chosen[:count]
+
+
+def for_pairing(asked: "Asked", groups: Sequence[tuple[str, ...]], sharing: str, count: int) -> list[NextMix]:
+    """Pairs of the best pairing that were not measured, then those that may turn out to belong to it."""
+    named = [group for group in groups if len(set(group)) == 2 == len(group)]
+    if not named:
+        raise StudyError("the study has no pairs of different tenants", hint="add `mixes: [solo, pairs]`")
+    pairs = np.array([[asked.names.index(name) for name in group] for group in named], np.int64)
+    predictor = predictor_for(asked, sharing)
+    chosen = next_pairs(predictor, pairs, count)
+    if not chosen:
+        return []
+    buys = dict(choose_next_cells(predictor.correction, pairs[chosen], len(chosen)))
+    return [NextMix(named[place], sharing, buys[number]) for number, place in enumerate(chosen)]

@@ -9,6 +9,7 @@ import yaml
 
 from cotenant.planning.exports import servers
 from cotenant.planning.exports.model import CannotExpress, Model
+from tests.support import pace
 from tests.support.exported_plans import Machine, device, files_for, folder_for, free_ports, plan, plan_of, seat
 
 WRITER = Model("llama-3.2-3b", generates=True, seq=256, tokens=64, weights="meta-llama/$(x) %h")
@@ -89,7 +90,8 @@ def test_compose_files_are_read_by_docker_compose(machine, sharing, share):
     written(machine, "compose", plan(sharing, *tenants))
     done = subprocess.run(
         ["docker-compose", "-f", str(machine.folder / "compose.yaml"), "config"], capture_output=True, text=True,
-        env={**os.environ, "COTENANT_STATE": "/s", "MIG_CHAT": "MIG-1", "MIG_EMBED": "MIG-2"}, timeout=100, check=False,
+        env={**os.environ, "COTENANT_STATE": "/s", "MIG_CHAT": "MIG-1", "MIG_EMBED": "MIG-2"},
+        timeout=pace.seconds(100), check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "meta-llama/$$(x) %h" in done.stdout, "config escapes it again"
@@ -124,7 +126,7 @@ def test_systemd_units_are_read_by_systemd(tmp_path):
     units = sorted(map(str, (machine.folder / "units").iterdir()))
     done = subprocess.run(
         ["systemd-analyze", "verify", "--recursive-errors=no", "--man=no", *units], capture_output=True, text=True,
-        timeout=100, check=False,
+        timeout=pace.seconds(100), check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -15,6 +15,7 @@ from cotenant.planning.exports.model import CannotExpress
 from cotenant.planning.exports.quoting import markdown
 from cotenant.planning.inputs.devices import devices_of
 from cotenant.study.files import study_from
+from tests.support import pace
 from tests.support.elsewhere import interpreter
 from tests.support.exported_plans import MODELS, Machine, files_for, notes_for, plan, seat
 
@@ -63,6 +64,18 @@ def test_kubernetes_claims_share_a_gpu_as_the_plan_says():
         assert pod["resourceClaims"][0]["resourceClaimName"] == claim["metadata"]["name"]
         assert pod["containers"][0]["resources"]["claims"] == [{"name": pod["resourceClaims"][0]["name"]}]
         assert one["spec"]["selector"]["matchLabels"] == one["spec"]["template"]["metadata"]["labels"]
+
+
+@pytest.mark.parametrize("target", ["kubernetes", "kubernetes-kai", "kubernetes-device-plugin"])
+def test_manifests_have_no_anchors(target):
+    texts = [
+        text
+        for name, text in files_for(target, plan("processes", seat("embed"), seat("chat"))).items()
+        if name.endswith("yaml")
+    ]
+    nodes = [event for text in texts for event in yaml.parse(text)]
+    assert nodes
+    assert not [event for event in nodes if getattr(event, "anchor", None)]
 
 
 def test_kubernetes_and_ray_refuse_unequal_shares_by_name():
@@ -116,7 +129,7 @@ def test_triton_configs_parse_as_its_own_protobuf(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     command = [python, Path(__file__).with_name("triton_configs.py"), *sorted(tmp_path.rglob("config.pbtxt"))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=pace.seconds(100), check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [["chat", 0, 1], ["embed", 4, 1]], "vLLM batches by itself"
 
@@ -227,3 +240,11 @@ def test_kai_has_memory_limits_and_compute_modes_and_refuses_shares_by_name(shar
     with pytest.raises(CannotExpress, match="compute shares") as refused:
         files_for("kubernetes-kai", plan("mps", seat("embed", share=60.0), seat("chat", share=40.0)))
     assert refused.value.hint == "export it with --for kubernetes-hami"
+
+
+@pytest.mark.parametrize("sharing", ["scheduled", "green"])
+@pytest.mark.parametrize("target", sorted(set(TARGETS) - {"cotenant"}))
+def test_only_our_server_orders_requests_and_divides_sms_within_a_process(target, sharing):
+    with pytest.raises(CannotExpress, match=f"`{sharing}` on ") as refused:
+        files_for(target, plan(sharing, seat("embed"), seat("chat")))
+    assert refused.value.hint == "export it with --for cotenant"

@@ -1,6 +1,6 @@
 """From an old plan to a new one with as few moves as possible, cheapest first."""
 
-from cotenant.planning.mixes.moves import moves as typed_moves
+from cotenant.planning.mixes.moves import moves_between as typed_moves
 from cotenant.tenancy.plan_document import PlanDocument
 
 

@@ -16,7 +16,7 @@ from cotenant.planning.mixes.tenants import planned, units_of
 from cotenant.planning.predictors.closed_form import ClosedForm
 from cotenant.planning.predictors.engine import EnginePredictor
 from cotenant.planning.predictors.profiles import Simulation
-from cotenant.planning.predictors.scheduled import OrderedMixes, contract_of, costs_of, load_of, quantile_ms, waits
+from cotenant.planning.predictors.scheduled import OrderedMixes, costs_of, load_of, quantile_ms, waits
 from cotenant.planning.solver.problem import PlacedGroup
 from cotenant.scheduling.simulation.lines import Replications
 from cotenant.tenancy.plan_document import PlanDevice
@@ -116,8 +116,8 @@ def test_only_what_the_server_can_order_takes_turns(simulation):
 
 
 def test_a_share_is_one_of_the_server_s_time(simulation):
-    assert contract_of(simulation.tenants[1]).share == pytest.approx(0.4)
-    assert contract_of(replace(simulation.tenants[0], hard=False)).hard is False
+    assert simulation.tenants[1].contract.share == pytest.approx(0.4)
+    assert replace(simulation.tenants[0], hard=False).contract.hard is False
 
 
 def test_requests_cost_what_they_take_alone(simulation):

@@ -90,8 +90,6 @@ def _sharing(device: ExportedDevice) -> dict[str, Any] | None:
         return None
     if device.sharing == "processes":
         return {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Default"}}
-    if device.sharing != "mps":
-        raise CannotExpress("kubernetes", f"`{device.sharing}` on {device.name}", "cotenant")
     shares = device.percentages
     if len(set(shares)) > 1:
         written = ", ".join(f"{tenant.name} {tenant.percentage} %" for tenant in device.tenants)
@@ -216,8 +214,6 @@ def for_kai(plan: ExportedPlan) -> ExportedFolder:
     for device in plan.devices:
         if device.percentages:
             raise CannotExpress(KAI, f"compute shares on {device.name}", "kubernetes-hami")
-        if device.sharing not in {"alone", "mig", *MODES}:
-            raise CannotExpress(KAI, f"`{device.sharing}` on {device.name}", "cotenant")
         documents += [_kai_tenant(device, tenant) for tenant in device.tenants]
     notes = []
     if any(device.sharing in MODES for device in plan.devices):
@@ -297,8 +293,6 @@ def _configuration(device: ExportedDevice) -> dict[str, Any]:
         return {"version": "v1"}
     if device.sharing == "mig":
         return {"version": "v1", "flags": {"migStrategy": "mixed"}}
-    if device.sharing not in {"processes", "mps"}:
-        raise CannotExpress(DEVICE_PLUGIN, f"`{device.sharing}` on {device.name}", "cotenant")
     if len(set(device.percentages)) > 1:
         written = ", ".join(f"{tenant.name} {tenant.percentage} %" for tenant in device.tenants)
         raise CannotExpress(DEVICE_PLUGIN, f"unequal MPS shares on {device.name} ({written})", "kubernetes-hami")

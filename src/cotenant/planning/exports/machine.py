@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
 from cotenant.planning.exports.model import (
-    CannotExpress,
     ExportedDevice,
     ExportedFolder,
     ExportedPlan,
@@ -13,13 +12,11 @@ from cotenant.planning.exports.model import (
 from cotenant.planning.exports.quoting import shell_word, shell_words
 from cotenant.planning.exports.servers import ServerCommand
 
-WAYS = ("alone", "processes", "mps", "mig")
 _MIB = 2**20
 
 
 def export(plan: ExportedPlan) -> ExportedFolder:
     """The sharing alone: people start tenants by `plan.sh run TENANT COMMAND`."""
-    check(plan, "shell")
     note = "no servers are started: plan.sh run TENANT COMMAND... starts yours inside the sharing"
     return with_servers(plan, (), more=(note,))
 
@@ -68,13 +65,6 @@ def with_servers(
         notes=(*(note for command in commands for note in command.notes), *more, *unenforced(plan)),
         scripts=scripts,
     )
-
-
-def check(plan: ExportedPlan, target: str) -> None:
-    """Refuse ways to share that a machine with separate servers doesn't have. Raises CannotExpress."""
-    for device in plan.devices:
-        if device.sharing not in WAYS:
-            raise CannotExpress(target, f"`{device.sharing}` on {device.name}", "cotenant")
 
 
 def unenforced(plan: ExportedPlan) -> list[str]:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-import yaml
+from cotenant.tenancy import document
 
 
 def shell_word(text: str) -> str:
@@ -20,13 +20,13 @@ def shell_words(words: Sequence[str]) -> str:
 
 
 def yaml_document(data: Any) -> str:
-    """A YAML document."""
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
+    """A YAML document, without anchors."""
+    return document.write(data)
 
 
 def yaml_documents(data: Sequence[Any]) -> str:
     """Several YAML documents in the same text."""
-    return yaml.safe_dump_all(data, sort_keys=False, allow_unicode=True, width=100, explicit_start=True)
+    return "".join(f"---\n{document.write(each)}" for each in data)
 
 
 def json_text(data: Any) -> str:

@@ -116,9 +116,12 @@ def _folder(plan: ExportedPlan, names: Sequence[str]) -> ExportedFolder:
             "write other exports to other folders",
         )
     carrier = others[0] if others else None
+    if names != ["cotenant"]:
+        for device in plan.devices:
+            if device.sharing not in SHARED:  # nothing else divides SMs within a process, or orders requests
+                raise CannotExpress(names[-1], f"`{device.sharing}` on {device.name}", "cotenant")
     if carrier is not None and carrier not in CARRIERS:
         return _EXPORTS[carrier](plan)
-    machine.check(plan, carrier or servers[0])
     commands = commands_for(plan, _COMMANDS, servers or SERVERS)
     return _CARRIERS[carrier](plan, commands) if carrier else machine.with_servers(plan, commands)
 

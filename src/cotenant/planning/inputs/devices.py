@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from cotenant.tenancy.sharing import SCHEDULED
 from cotenant.text import did_you_mean
 
 if TYPE_CHECKING:
-    from cotenant.devices.simulated.simulated_gpu import SimulatedGpuDevice
+    from cotenant.devices.simulated import SimulatedGpuDevice
     from cotenant.devices.target import TargetDevice
 
 
@@ -41,7 +41,14 @@ class Devices:
     """By kind: real CPUs, known from runs only."""
 
 
-def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clocked: bool = False) -> Devices:
+def devices_of(
+    devices: str,
+    prices: Mapping[str, float],
+    *,
+    priced: bool,
+    clocked: bool = False,
+    sharing: Collection[str] = (),
+) -> Devices:
     """Parse a list of devices.
 
     Args:
@@ -49,11 +56,13 @@ def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clock
         prices: The user's prices, dollars per hour by kind.
         priced: False: a kind without a price is free.
         clocked: GPUs can run at lower clocks.
+        sharing: Ways to share that may be chosen; default: all.
 
     Raises:
-        CotenantError: A device is unknown, can't be planned for, or has no known price beside others.
+        CotenantError: A device is unknown, can't be planned for, has no known price beside others, or can't be shared
+            in any of these ways.
     """
-    from cotenant.devices.simulated.simulated_gpu import open_simulated
+    from cotenant.devices.simulated import open_simulated
 
     if is_fleet_file(devices):
         devices, stated = read_fleet(Path(devices))
@@ -86,7 +95,7 @@ def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clock
             raise DeviceError(f"{name} is there once, not {number} times", hint="name each device, e.g. cuda:0,1")
     if not kinds:
         raise DeviceError("no device was given", hint="write e.g. --devices sim:a100-sxm4-80gb*4")
-    kinds = _counted_without_price(kinds)
+    kinds = {name: _limited(kind, sharing) for name, kind in _counted_without_price(kinds).items()}
     _check_names(prices, kinds)
     if clocked:
         kinds = {
@@ -103,9 +112,21 @@ def _counted_without_price(kinds: dict[str, DeviceKind]) -> dict[str, DeviceKind
     return {name: replace(kind, price_per_h=0.0) if unpriced else kind for name, kind in kinds.items()}
 
 
+def _limited(kind: DeviceKind, sharing: Collection[str]) -> DeviceKind:
+    """With the ways to share that are allowed."""
+    ways = tuple(way for way in kind.ways if way in sharing) if sharing else kind.ways
+    if not ways:
+        unknown = sorted({*sharing} - {*WAYS, *CPU_WAYS})
+        hint = did_you_mean(unknown[0], sorted({*WAYS, *CPU_WAYS})) if unknown else ""
+        raise DeviceError(
+            f"{kind.name} can't be shared by {', '.join(sharing)}", hint=hint or f"it has {', '.join(kind.ways)}"
+        )
+    return replace(kind, ways=ways)
+
+
 def _check_names(prices: Mapping[str, float], kinds: Mapping[str, DeviceKind]) -> None:
     """Refuse prices of devices that don't exist: a misspelt name would leave the list price in force."""
-    from cotenant.devices.simulated.catalogue.find import gpu_names
+    from cotenant.devices.simulated import gpu_names
 
     given = {name for kind in kinds.values() for name in (kind.name, *kind.members)}
     known = {*gpu_names(), *given}
@@ -119,7 +140,7 @@ def _check_names(prices: Mapping[str, float], kinds: Mapping[str, DeviceKind]) -
 
 def _clocks(gpu: "SimulatedGpuDevice") -> tuple[Clock, ...]:
     """From the highest clock down to half of it, with the power of the fully busy GPU at each."""
-    from cotenant.prediction.power.draw import Activity, mean_w
+    from cotenant.prediction.power import Activity, mean_w
 
     levels = dict.fromkeys(float(gpu.absolute({"clock_mhz": f"{part}%"})["clock_mhz"]) for part in CLOCK_PERCENTS)
     return tuple(Clock(mhz, mean_w(gpu.gpu, Activity(1.0, 1.0), mhz)) for mhz in levels)

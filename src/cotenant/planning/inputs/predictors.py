@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cotenant.analyse.estimates.autocorrelation import MOST, common_correlation
+from cotenant.analyse.estimates import MOST, common_correlation
 from cotenant.extras import installed
 from cotenant.planning.mixes.predictor import Mixes, MixPredictor, PredictedMix
 from cotenant.planning.mixes.tenants import ServingTenant, planned
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cotenant.devices.target import TargetDevice
     from cotenant.planning.inputs.devices import Devices
     from cotenant.planning.predictors.run_evidence import RunEvidence
-    from cotenant.prediction.interference.gathered import Learnt, SoloTenant
+    from cotenant.prediction.interference import Learnt, SoloTenant
     from cotenant.store.folder import RunFolder
     from cotenant.store.service_times import ServiceTimes
     from cotenant.tenancy.identity import TenantIdentity
@@ -214,20 +214,18 @@ def measured_on(
     }
     mixes = sum(all(member in keys for member in mix.members) for mix in measurements.found.mixes)
     unspaced = "" if paused else "; not after pauses, where requests may take longer"
+    how = "measured" if measurements.valid else "observed in trials of which none is valid"
     if watched:
         unspaced += "; times of watched servers include waiting for requests of their own"
     return Measured(
         planned(tenants), solos, laws, risk=risk
-    ), f"measured on {target.name}: {len(solos)} alone, {mixes} mixes{unspaced}"
+    ), f"{how} on {target.name}: {len(solos)} alone, {mixes} mixes{unspaced}"
 
 
 def _law(
     way: str, described: Mapping[str, Any], keys: "Sequence[TenantIdentity]", measurements: "Learnt", cores: int
 ) -> SharingLaw:
-    from cotenant.prediction.interference.covariance import CPU_PRIOR_HALF
-    from cotenant.prediction.interference.forecasting import evidence_of
-    from cotenant.prediction.interference.predictor import Predictor
-    from cotenant.prediction.interference.setting import setting_of
+    from cotenant.prediction.interference import CPU_PRIOR_HALF, Predictor, evidence_of, setting_of
 
     setting = setting_of([key.workload for key in keys], described["features"], described["priors"][way])
     mixes = [

@@ -10,7 +10,7 @@ from cotenant.paths import AnyPath
 from cotenant.planning.inputs.tenants import runs_of
 from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.plan_document import PlanDevice, PlanSeat
-from cotenant.tenancy.sharing import sharing_written
+from cotenant.tenancy.sharing import SCHEDULED, sharing_written
 from cotenant.workloads.protocol import in_steps
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _as_planned(name: str, entry: "TenantEntry", seat: "SeatedTenant") -> list[s
     key, together = f"tenants.{name}", seat.together or seat.at_once
     if in_steps(entry.spec()):
         return [f"{key}.at_once={seat.at_once}"]
-    settings = [f"{key}.at_once=null"] if entry.at_once else []
+    settings = [f"{key}.at_once=1"] if entry.most_at_once > 1 else []
     if together == 1 or not seat.rate_rps:
         return settings
     burst, often = seat.cv / together**0.5, f"{seat.rate_rps / together:.4g}"
@@ -173,7 +173,7 @@ def study_of(planned: PlanDevice, *, about: str) -> dict[str, Any]:
     study: dict[str, Any] = {
         "about": about,
         "device": planned.kind if DeviceName(planned.name).simulated else planned.name,
-        "tenants": {tenant: _tenant(seat) for tenant, seat in planned.tenants.items()},
+        "tenants": {tenant: _tenant(planned, seat) for tenant, seat in planned.tenants.items()},
         "mixes": ["solo"],
     }
     if len(planned.tenants) > 1:
@@ -184,24 +184,24 @@ def study_of(planned: PlanDevice, *, about: str) -> dict[str, Any]:
     return study
 
 
-def _tenant(seat: PlanSeat) -> dict[str, Any]:
-    """Requests that usually run together count as a single request: rarer, less bursty, with the wait deducted."""
-    engine = in_steps(seat.entry.spec())
-    together = 1 if engine else seat.usually_together
+def _tenant(device: PlanDevice, seat: PlanSeat) -> dict[str, Any]:
+    """Requests that are asked for as one are rarer and less bursty, with the wait for each other deducted."""
+    together = device.asked_as_one(seat)
     runs = seat.runs.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     entry: dict[str, Any] = {**runs, "batch": together * seat.runs.batch}
-    if engine:
-        entry["at_once"] = seat.at_once
+    entry["at_once"] = seat.at_once if together == 1 else 1  # what is asked for as one isn't batched again
     if seat.software != "eager":
         entry["software"] = seat.software
     if seat.priority:
         entry["priority"] = seat.priority
+    if device.sharing == SCHEDULED and seat.share is not None:
+        entry["share"] = seat.share
     if seat.rate_rps <= 0:
         return {**entry, "load": "closed(1)"}
     burst, often = seat.cv / together**0.5, f"{seat.rate_rps / together:.6g}"
     entry["load"] = f"poisson({often})" if abs(burst - 1) < 1e-9 else f"gamma({often}, {burst:.4g})"
     limits = {
-        label: expectation.limit_ms - (0.0 if label.startswith("tpot") or engine else seat.gathered_ms)
+        label: expectation.limit_ms - (0.0 if label.startswith("tpot") else device.gathered_ms(seat))
         for label, expectation in seat.expected.items()
     }
     if limits:

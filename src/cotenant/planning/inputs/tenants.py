@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 NOT_RUN = ("load", "slo", "at_once", "near", "apart", "replicas", "isolation", "job", "priority", "share", "software",
-           "group", "backend")  # fmt: skip
+           "backend")  # fmt: skip
 """Keys of a tenants file that state requirements, not what runs."""
 
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cotenant.planning.mixes.alone import KnownTenants, LoneTenants
 from cotenant.planning.mixes.judge import Minimise, MixJudge
-from cotenant.planning.mixes.kinds import DeviceKind
+from cotenant.planning.mixes.kinds import DeviceKind, ways_of
 from cotenant.planning.mixes.mig import MigGeometry
 from cotenant.planning.mixes.predictor import MixPredictor
 from cotenant.planning.mixes.tenants import ServingTenant, Unit, UnitSeat
@@ -90,8 +91,8 @@ def _offers(
     """Tenants x profiles: the highest rate at which an instance meets the tenant's objectives; 0 if none."""
     assert kind.mig is not None
     parts = np.geomspace(1.0, LEAST, STEPS)
-    judge = MixJudge(tenants, [kind], [Unit((UnitSeat(0, 0.0),))], predictor)
-    option = next(number for number, way in enumerate(judge.ways) if way.sharing == "mig")
+    alone = LoneTenants(tenants, [kind], (), predictor, known=KnownTenants(), more=more)
+    way = next(way for way in ways_of([kind]) if way.sharing == "mig")
     best = np.zeros((len(tenants), len(kind.mig.profiles)))
     for number in range(len(kind.mig.profiles)):
         for tenant, serving in enumerate(tenants):
@@ -99,7 +100,8 @@ def _offers(
                 break
             rows = [(part * serving.rate_rps, batch) for part in parts for batch in serving.batches]
             rates = np.array([rate for rate, _ in rows])
-            keeps = judge.keeps_alone(option, tenant, rates, np.array([batch for _, batch in rows]), float(number))
+            batches, profiles = np.array([batch for _, batch in rows]), np.full(len(rows), float(number))
+            keeps = alone.keeps(way, tenant, rates, batches, profiles)
             best[tenant, number] = rates[keeps].max(initial=0.0)
     return best
 

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from cotenant.planning.mixes.judge import MOST_ON_ONE, MixJudge
-from cotenant.planning.mixes.second_opinion import SecondOpinion
+from cotenant.planning.mixes.second_opinion import SecondOpinion, seats_of
 from cotenant.planning.mixes.tenants import Unit
 from cotenant.planning.solver.generation import Solved
 from cotenant.planning.solver.problem import NOBODY, PlacedGroup, cost_of
@@ -90,7 +90,7 @@ def _joined(
         kinds = {
             judge.ways[column.option].kind for column in (columns[first], columns[other]) if column.option != NOBODY
         }
-        seats = tuple(sorted(seat.tenant for unit in members for seat in judge.units[unit].seats))
+        seats = seats_of(judge.units[unit] for unit in members)
         opinion.also.add(seats)
         for option, way in enumerate(judge.ways):
             if way.kind in kinds and bool((laid := judge.lay_out(option, np.array([members], np.int64))).fits[0]):

@@ -6,13 +6,14 @@ faster ones while its objective is missed.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from cotenant.planning.mixes.alone import TOO_MUCH, KnownTenants, LoneTenants
 from cotenant.planning.mixes.kinds import CAPPED, OWN_PROCESS, DeviceKind, Way, ways_of
-from cotenant.planning.mixes.predictor import Mixes, MixPredictor, PredictedMix, limits_of
+from cotenant.planning.mixes.predictor import Mixes, MixPredictor, PredictedMix
 from cotenant.planning.mixes.tenants import ServingTenant, Unit
 from cotenant.planning.solver.problem import NOBODY, Bools, Floats, Ints, JudgedGroups, WayToUse
 from cotenant.tenancy.sharing import SCHEDULED
@@ -20,13 +21,8 @@ from cotenant.tenancy.sharing import SCHEDULED
 Minimise = Literal["cost", "devices", "energy", "latency"]
 PER_DEVICE = ("cost", "devices")
 """Quantities that a device adds to whatever runs on it."""
-SHARES = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0)
-"""Percentages a tenant may be limited to."""
-TOO_MUCH = 1000.0
 MOST_ON_ONE = 16
 """Units that a plan puts on one device, unless it is asked for another number."""
-LAST_PERCENT = 0.02
-"""Share of a device that headroom is worth: within it, the number of requests at once with the least strain wins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +34,6 @@ class Laid:
     fits: Bools
     allowed: Bools
     """Constraints hold, and all have their share of the device and of its memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class KnownTenants:
-    """What judges found out about tenants alone, by kind of device, clock, tenant and rate."""
-
-    at_once: dict[tuple[int, float | None, int, float], tuple[int, ...]] = field(default_factory=dict)
-    """Numbers of requests worth trying: least use of the device first, then faster ones."""
-    shares: dict[tuple[int, float | None, int, float], float] = field(default_factory=dict)
-    instances: dict[tuple[int, float | None, int, float], tuple[float, int]] = field(default_factory=dict)
 
 
 class MixJudge:
@@ -82,19 +68,19 @@ class MixJudge:
         self.tenants, self.kinds, self.units, self.predictor = tenants, kinds, units, predictor
         self.minimise, self.refused, self.simple, self.more = minimise, refused, simple, more
         self.known = known or KnownTenants()
+        self._alone = LoneTenants(tenants, kinds, units, predictor, known=self.known, more=more)
+        self._requirements = self._alone.requirements
         self.ways = ways_of(kinds)
         self.seats = max(len(unit.seats) for unit in units)
-        self._present = np.array(sorted({seat.tenant for unit in units for seat in unit.seats}), np.int64)
-        self._limits = limits_of(tenants)
-        self._stretch = np.array([tenant.job.stretch if tenant.job else np.inf for tenant in tenants] + [np.inf])
         self._apart = _apart(tenants)
         self.confirmed: set[tuple[int, tuple[int, ...]]] = set()
         """Groups that a second predictor accepts, by option."""
-        self.hurried = False
-        """Some parts of devices were not described for lack of time, so that a better plan may have been overlooked."""
         self._known: dict[tuple[int, bytes], tuple[bool, float, float]] = {}
-        self._ladders: dict[tuple[int, float | None], Ints] = {}
-        self._needs: dict[tuple[int, float | None], Floats] = {}
+
+    @property
+    def hurried(self) -> bool:
+        """Some parts of devices were not described for lack of time, so that a better plan may have been overlooked."""
+        return self._alone.hurried
 
     def options(self) -> tuple[WayToUse, ...]:
         """For the solver."""
@@ -133,14 +119,14 @@ class MixJudge:
         if way.sharing == "mig":
             return self._cut(way, tenants, rates, allowed)
         share, room = self._shares(way, tenants)
-        ladder = self._ladder(way)
+        ladder = self._alone.at_once(way)
         step = np.zeros(tenants.shape, np.int64)
         last = (ladder > 0).sum(axis=1) - 1
         for _ in range(ladder.shape[1]):
             batch = np.maximum(ladder[tenants, step], 1)
             mixes = Mixes(self.kinds[way.kind].name, way.mode, tenants, rates, batch, share, way.clock_mhz)
             predicted = self.predictor(mixes)
-            late = self._late(tenants, predicted)
+            late = self._requirements.late(tenants, predicted)
             climb = late & (step < last[tenants])
             if not climb.any():
                 break
@@ -148,19 +134,9 @@ class MixJudge:
         allowed &= room & (predicted.memory_bytes.sum(axis=1) <= self.kinds[way.kind].memory_bytes)
         return Laid(mixes, predicted, allowed & ~late.any(axis=1) & (predicted.busy <= 1), allowed)
 
-    def promises(self, laid: Laid) -> bool:
-        """Whether the only mix would fit if the estimates were true."""
-        estimate = laid.predicted.latency_ms.estimate
-        late = estimate > self._limits[laid.mixes.tenants][..., : estimate.shape[2]]
-        late |= (laid.predicted.slowdown.estimate > self._stretch[laid.mixes.tenants])[..., None]
-        return bool(laid.allowed[0]) and not bool((late & laid.mixes.there[..., None]).any())
-
     def strains(self, mixes: Mixes, predicted: PredictedMix) -> Floats:
         """By seat of the only mix: the largest ratio of a latency to its limit, at the upper end."""
-        upper = predicted.latency_ms.upper[0]
-        ratios = upper / self._limits[mixes.tenants[0]][:, : upper.shape[1]]
-        slow = predicted.slowdown.upper[0] / self._stretch[mixes.tenants[0]]
-        return np.asarray(np.maximum(ratios.max(axis=1), slow))
+        return np.asarray(self._requirements.strains(mixes.tenants, predicted)[0])
 
     def strain(self, laid: Laid) -> float:
         """The largest of them for a group."""
@@ -169,15 +145,7 @@ class MixJudge:
     def keeps(self, option: int, mixes: Mixes, predictor: MixPredictor | None = None) -> Bools:
         """Mixes that meet every objective and fit into memory, by this or another predictor."""
         predicted = (predictor or self.predictor)(mixes)
-        kind = self.kinds[self.ways[option].kind]
-        fine = ~self._late(mixes.tenants, predicted).any(axis=1)
-        if mixes.sharing == "mig":
-            assert kind.mig is not None
-            room = np.append([profile.memory_bytes for profile in kind.mig.profiles], np.inf)
-            number = np.where(np.isnan(mixes.share), -1, mixes.share).astype(np.int64)
-            return np.asarray(fine & (predicted.memory_bytes <= room[number]).all(axis=1))
-        enough = predicted.memory_bytes.sum(axis=1) <= kind.memory_bytes
-        return np.asarray(fine & (predicted.busy <= 1) & enough)
+        return self._requirements.kept(mixes, predicted, self.kinds[self.ways[option].kind])
 
     def confirms(self, option: int, members: Sequence[int], closer: MixPredictor) -> bool:
         """Whether a second predictor accepts a group too."""
@@ -186,15 +154,6 @@ class MixJudge:
         if kept:
             self.confirmed.add((option, tuple(members)))
         return kept
-
-    def keeps_alone(self, option: int, tenant: int, rates: Floats, batches: Ints, share: float) -> Bools:
-        """The same for a single tenant at many rates and batches, limited to a share or profile."""
-        way = self.ways[option]
-        seat = np.full((rates.size, 1), tenant, np.int64)
-        held = np.full((rates.size, 1), share)
-        name = self.kinds[way.kind].name
-        mixes = Mixes(name, way.mode, seat, rates[:, None], batches[:, None], held, way.clock_mhz, loaded=1.0)
-        return self.keeps(option, mixes)
 
     def _seated(self, groups: Ints) -> tuple[Ints, Floats]:
         """Units to seats."""
@@ -251,19 +210,13 @@ class MixJudge:
         kind = self.kinds[way.kind].name
         return [number for number, tenant in enumerate(self.tenants) if tenant.devices_on(kind) > 1]
 
-    def _late(self, tenants: Ints, predicted: PredictedMix) -> Bools:
-        """Seats whose objective is missed at the upper end, or whose rate exceeds capacity."""
-        over = predicted.latency_ms.upper > self._limits[tenants][..., : predicted.latency_ms.upper.shape[2]]
-        slow = predicted.slowdown.upper > self._stretch[tenants]
-        return np.asarray((over.any(axis=2) | slow) & (tenants != NOBODY))
-
     def _shares(self, way: Way, tenants: Ints) -> tuple[Floats, Bools]:
         """Each seat's share, and whether all fit."""
         room = np.ones(len(tenants), dtype=bool)
         share = np.full(tenants.shape, np.nan)
         if way.sharing != CAPPED:
             return share, room
-        needs = np.append(self._need(way), 0.0)[tenants]
+        needs = np.append(self._alone.shares(way), 0.0)[tenants]
         needs[tenants == NOBODY] = 0.0
         total = needs.sum(axis=1)
         room = total <= 100
@@ -271,97 +224,12 @@ class MixJudge:
         share = np.where((tenants != NOBODY) & room[:, None], np.clip(grown, 1.0, 100.0), np.nan)
         return share, room
 
-    def _need(self, way: Way) -> Floats:
-        """Share in percent at which each tenant alone meets its objectives; above 100 if none of `SHARES` does."""
-        if (way.kind, way.clock_mhz) in self._needs:
-            return self._needs[way.kind, way.clock_mhz]
-        needs, complete = np.full(len(self.tenants), TOO_MUCH), True
-        rates, known = self._unit_rates(), self.known.shares
-        fresh = [number for number in self._present if (way.kind, way.clock_mhz, number, rates[number]) not in known]
-        if fresh:
-            ladder, found = self._ladder(way), np.full(len(fresh), TOO_MUCH)
-            seats = np.array(fresh, np.int64)
-            for share in SHARES[::-1]:
-                if not self.more():
-                    complete, self.hurried = False, True
-                    break
-                mixes = Mixes(
-                    self.kinds[way.kind].name, "mps", seats[:, None], rates[seats][:, None],
-                    np.maximum(ladder[seats, 0], 1)[:, None], np.full((seats.size, 1), share), way.clock_mhz,
-                    loaded=1.0,
-                )  # fmt: skip
-                predicted = self.predictor(mixes)
-                fine = ~self._late(seats[:, None], predicted)[:, 0] & (predicted.busy <= 1)
-                found = np.where(fine, share, found)
-            if complete:
-                known |= {
-                    (way.kind, way.clock_mhz, number, rates[number]): float(share)
-                    for number, share in zip(fresh, found, strict=True)
-                }
-        for number in self._present:
-            needs[number] = known.get((way.kind, way.clock_mhz, number, rates[number]), needs[number])
-        own = np.array([np.nan if tenant.share is None else tenant.share for tenant in self.tenants])
-        needs = np.where(np.isnan(own), needs, own)
-        if complete:
-            self._needs[way.kind, way.clock_mhz] = needs
-        return needs
-
-    def _unit_rates(self) -> Floats:
-        rates = np.zeros(len(self.tenants))
-        for unit in self.units:
-            for seat in unit.seats:
-                rates[seat.tenant] = max(rates[seat.tenant], seat.rate_rps)
-        return rates
-
-    def _ladder(self, way: Way) -> Ints:
-        """Batches worth trying by tenant: least use of the device first, then faster batches."""
-        key = (way.kind, way.clock_mhz)
-        if key not in self._ladders:
-            rates, known = self._unit_rates(), self.known.at_once
-            fresh = [number for number in self._present if (*key, number, rates[number]) not in known]
-            for number, steps in zip(fresh, self._steps(way, fresh, rates) if fresh else (), strict=True):
-                known[*key, number, rates[number]] = steps
-            ladder = np.zeros((len(self.tenants) + 1, max(len(tenant.batches) for tenant in self.tenants)), np.int64)
-            for number in self._present:
-                steps = known[*key, number, rates[number]]
-                ladder[number, : len(steps)] = steps
-            self._ladders[key] = ladder
-        return self._ladders[key]
-
-    def _steps(self, way: Way, numbers: Sequence[int], rates: Floats) -> list[tuple[int, ...]]:
-        """The ladders of some tenants, from what each does alone."""
-        seats = np.array(numbers, np.int64)
-        batches = [self.tenants[number].batches for number in numbers]
-        width = max(map(len, batches))
-        busy, late = np.full((2, seats.size, width), np.inf)
-        for step in range(width):
-            batch = np.array([(*own, *[own[-1]] * width)[step] for own in batches])
-            mixes = Mixes(
-                self.kinds[way.kind].name, self.kinds[way.kind].ways[0], seats[:, None], rates[seats][:, None],
-                batch[:, None], np.full((seats.size, 1), np.nan), way.clock_mhz,
-            )  # fmt: skip
-            predicted = self.predictor(mixes)
-            busy[:, step] = predicted.busy
-            late[:, step] = _strain(predicted, self._limits[seats])
-        busy, late = (np.nan_to_num(values, nan=np.inf, posinf=np.inf) for values in (busy, late))  # it doesn't fit
-        ladders = []
-        for row, own in enumerate(batches):
-            order = list(np.argsort(busy[row, : len(own)], kind="stable"))
-            close = [step for step in order if busy[row, step] <= busy[row, order[0]] + LAST_PERCENT]
-            first = min(close, key=lambda step, row=row: late[row, step])  # type: ignore[misc]
-            steps = [first]
-            for step in order:
-                if late[row, step] < late[row, steps[-1]]:
-                    steps.append(step)
-            ladders.append(tuple(own[step] for step in steps))
-        return ladders
-
     def _cut(self, way: Way, tenants: Ints, rates: Floats, allowed: Bools) -> Laid:
         """MIG: give every tenant the smallest sufficient instance."""
         kind = self.kinds[way.kind]
         assert kind.mig is not None
         pairs, index = np.unique(np.stack([tenants, rates], axis=-1).reshape(-1, 2), axis=0, return_inverse=True)
-        cuts = np.array([self._instance(way, int(tenant), float(rate)) for tenant, rate in pairs])
+        cuts = np.array([self._alone.instance(way, int(tenant), float(rate)) for tenant, rate in pairs])
         profile = cuts[index, 0].reshape(tenants.shape)
         batch = cuts[index, 1].reshape(tenants.shape).astype(np.int64)
         mixes = Mixes(kind.name, "mig", tenants, rates, batch, profile, way.clock_mhz)
@@ -371,32 +239,7 @@ class MixJudge:
         held = {tuple(row): kind.mig.holds(tuple(row)) for row in np.unique(counts, axis=0).tolist()}
         stands = np.array([held[tuple(row)] for row in counts.tolist()], dtype=bool)
         allowed &= has.all(axis=1) & stands
-        return Laid(mixes, predicted, allowed & ~self._late(tenants, predicted).any(axis=1), allowed)
-
-    def _instance(self, way: Way, tenant: int, rate: float) -> tuple[float, int]:
-        """The smallest sufficient instance for a tenant at this rate (NaN if none), and its batch."""
-        if tenant == NOBODY:
-            return np.nan, 1
-        key = way.kind, way.clock_mhz, tenant, rate
-        if key not in self.known.instances:
-            if not self.more():
-                self.hurried = True
-                return np.nan, 1
-            where = self.kinds[way.kind]
-            assert where.mig is not None
-            steps = [int(batch) for batch in self._ladder(way)[tenant] if batch > 0]
-            sizes = [(profile.memory, profile.compute) for profile in where.mig.profiles]
-            tried = [(number, batch) for number in sorted(range(len(sizes)), key=sizes.__getitem__) for batch in steps]
-            seat = np.full((len(tried), 1), tenant, np.int64)
-            batches = np.array([[batch] for _, batch in tried], np.int64)
-            profiles = np.array([[float(number)] for number, _ in tried])
-            mixes = Mixes(
-                where.name, "mig", seat, np.full((len(tried), 1), rate), batches, profiles, way.clock_mhz, loaded=1.0
-            )
-            fine = np.flatnonzero(self.keeps(self.ways.index(way), mixes))
-            smallest = tried[fine[0]] if fine.size else None
-            self.known.instances[key] = (float(smallest[0]), smallest[1]) if smallest else (np.nan, steps[0])
-        return self.known.instances[key]
+        return Laid(mixes, predicted, allowed & ~self._requirements.late(tenants, predicted).any(axis=1), allowed)
 
     def cost(self, option: int, laid: Laid) -> Floats:
         """By group, of a device in units of the objective."""
@@ -405,18 +248,9 @@ class MixJudge:
             return np.full(len(laid.fits), self.least(kind))
         if self.minimise == "energy":
             return laid.predicted.power_w
-        strain = (
-            laid.predicted.latency_ms.estimate
-            / self._limits[laid.mixes.tenants][..., : laid.predicted.latency_ms.estimate.shape[2]]
-        )
+        strain = self._requirements.ratios(laid.mixes.tenants, laid.predicted.latency_ms.estimate)
         strain = np.where(laid.mixes.there[..., None] & np.isfinite(strain), strain, 0.0)
         return np.asarray(strain.max(axis=2).sum(axis=1) + 1e-3)
-
-
-def _strain(predicted: PredictedMix, limits: Floats) -> Floats:
-    """The largest ratio of a lone seat's latencies to their limits."""
-    latency = predicted.latency_ms.upper[:, 0, :]
-    return np.asarray((latency / limits[:, : latency.shape[1]]).max(axis=1))
 
 
 def _apart(tenants: Sequence[ServingTenant]) -> Bools:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cotenant.errors import CotenantError
+from cotenant.planning.mixes.alone import KnownTenants
 from cotenant.planning.mixes.cut import plan_of_instances
 from cotenant.planning.mixes.fitting import fitting, joined_devices
-from cotenant.planning.mixes.judge import MOST_ON_ONE, PER_DEVICE, KnownTenants, Laid, Minimise, MixJudge
+from cotenant.planning.mixes.judge import MOST_ON_ONE, PER_DEVICE, Laid, Minimise, MixJudge
 from cotenant.planning.mixes.kinds import DeviceKind
 from cotenant.planning.mixes.predictor import MixPredictor
 from cotenant.planning.mixes.replicas import floors, replicas_of, too_few
@@ -233,8 +234,7 @@ def _explained(
         solved.columns, key=lambda column: (judge.ways[column.option].kind, -len(column.members), column.members)
     )
     devices = [
-        with_sensitivity(judge, *pair, closer, more)
-        for pair in zip(columns, seated(judge, columns, closer, more), strict=True)
+        with_sensitivity(judge, *pair, more) for pair in zip(columns, seated(judge, columns, closer, more), strict=True)
     ]
     why = reasons(judge, columns, devices, more)
     planned = {seat.tenant for unit in judge.units for seat in unit.seats}

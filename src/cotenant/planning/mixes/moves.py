@@ -34,7 +34,7 @@ class _Seat:
 _EFFORT = {"adjusts": 0, "stops": 1, "restarts": 2, "starts": 3, "moves": 4}
 
 
-def moves(old: PlanDocument, new: PlanDocument) -> tuple[PlanMove, ...]:
+def moves_between(old: PlanDocument, new: PlanDocument) -> tuple[PlanMove, ...]:
     """Moves that lead from a plan to another.
 
     Devices of a kind are interchangeable: each device of the new plan is matched to the old device that already has

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from cotenant.planning.mixes.kinds import DeviceKind
 from cotenant.planning.mixes.tenants import ServingTenant
 from cotenant.planning.solver.problem import NOBODY, Bools, Floats, Ints
 from cotenant.tenancy.interval import Interval
@@ -89,6 +90,38 @@ class MixPredictor(Protocol):
     def __call__(self, mixes: Mixes, /) -> PredictedMix:
         """What would happen."""
         ...
+
+
+class Requirements:
+    """What tenants must achieve; rows of the tables are tenants, the last an empty seat."""
+
+    def __init__(self, tenants: Sequence[ServingTenant]) -> None:
+        self.limits = limits_of(tenants)
+        self.stretch = np.array([tenant.job.stretch if tenant.job else np.inf for tenant in tenants] + [np.inf])
+
+    def ratios(self, tenants: Ints, latency_ms: Floats) -> Floats:
+        """Latencies over their limits."""
+        return np.asarray(latency_ms / self.limits[tenants][..., : latency_ms.shape[2]])
+
+    def strains(self, tenants: Ints, predicted: PredictedMix) -> Floats:
+        """By mix and seat: the largest ratio to a limit, at the upper end."""
+        slow = predicted.slowdown.upper / self.stretch[tenants]
+        return np.asarray(np.maximum(self.ratios(tenants, predicted.latency_ms.upper).max(axis=2), slow))
+
+    def late(self, tenants: Ints, predicted: PredictedMix) -> Bools:
+        """Seats whose objective is missed at the upper end, or whose rate exceeds capacity."""
+        return np.asarray((self.strains(tenants, predicted) > 1) & (tenants != NOBODY))
+
+    def kept(self, mixes: Mixes, predicted: PredictedMix, kind: DeviceKind) -> Bools:
+        """Mixes that meet every objective and fit into memory."""
+        fine = ~self.late(mixes.tenants, predicted).any(axis=1)
+        if mixes.sharing == "mig":
+            assert kind.mig is not None
+            room = np.append([profile.memory_bytes for profile in kind.mig.profiles], np.inf)
+            number = np.where(np.isnan(mixes.share), -1, mixes.share).astype(np.int64)
+            return np.asarray(fine & (predicted.memory_bytes <= room[number]).all(axis=1))
+        enough = predicted.memory_bytes.sum(axis=1) <= kind.memory_bytes
+        return np.asarray(fine & (predicted.busy <= 1) & enough)
 
 
 FOREVER_MS = 1e12

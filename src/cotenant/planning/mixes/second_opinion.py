@@ -4,17 +4,17 @@ The fast predictor's range includes its difference from the slower predictor. Te
 a second opinion; groups get one where a plan depends on it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
 
 from cotenant.planning.mixes.judge import PER_DEVICE, MixJudge
 from cotenant.planning.mixes.predictor import Mixes, MixPredictor, PredictedMix, Range, limits_of
-from cotenant.planning.mixes.tenants import ServingTenant
+from cotenant.planning.mixes.tenants import ServingTenant, Unit
 from cotenant.planning.solver.generation import Solved
 from cotenant.planning.solver.problem import Bools, PlacedGroup, cost_of
-from cotenant.tenancy.sharing import SCHEDULED
 from cotenant.text import amount
 
 MOST_ROUNDS = 12
@@ -40,6 +40,12 @@ class SecondOpinion:
         self.limits = limits_of(tenants)
         self.also: set[tuple[int, ...]] = set()
         """Groups of tenants, sorted, that get a second opinion as well."""
+
+    def about(self, units: Iterable[Unit]) -> "SecondOpinion":
+        """The same, which asks about these units beside each other as well."""
+        asking = copy(self)
+        asking.also = {seats_of(units)}
+        return asking
 
     def __call__(self, mixes: Mixes, /) -> PredictedMix:
         """What would happen."""
@@ -71,6 +77,11 @@ class SecondOpinion:
             return np.asarray(alone)
         named = [tuple(sorted(int(tenant) for tenant in row if tenant >= 0)) in self.also for row in mixes.tenants]
         return np.asarray(alone | np.array(named, dtype=bool))
+
+
+def seats_of(units: Iterable[Unit]) -> tuple[int, ...]:
+    """The tenants of a group, as a second opinion knows it."""
+    return tuple(sorted(seat.tenant for unit in units for seat in unit.seats))
 
 
 def _replaced(before: Range, after: Range, rows: np.ndarray) -> Range:
@@ -185,17 +196,12 @@ def _roomy(judge: MixJudge, solved: Solved) -> Solved:
 
 
 def _roomiest(judge: MixJudge, column: PlacedGroup) -> PlacedGroup:
-    """The same group under the simplest way to share that leaves `ENOUGH` of every limit, else the most.
-
-    Requests in one server's order only where nothing else fits: `run` can't measure such a plan before it is served.
-    """
+    """The same group under the simplest way to share that leaves `ENOUGH` of every limit, else the most."""
     if column.devices > 1 or judge.minimise not in PER_DEVICE:
         return column
     kind = judge.ways[column.option].kind
     best = (-np.inf, column.option)
-    for option, way in sorted(enumerate(judge.ways), key=lambda choice: choice[1].sharing == SCHEDULED):
-        if way.sharing == SCHEDULED and best[0] > -np.inf:
-            break
+    for option, way in enumerate(judge.ways):
         if way.kind == kind and best[0] < ENOUGH:
             laid = judge.lay_out(option, np.array([column.members], np.int64))
             if bool(laid.fits[0]):
@@ -211,11 +217,7 @@ def with_headroom(
     if closer is None or column.devices > 1 or len(column.members) == 1 or judge.minimise not in PER_DEVICE:
         return column
     group, kind = np.array([column.members], np.int64), judge.ways[column.option].kind
-    ways = [
-        option
-        for option, way in enumerate(judge.ways)
-        if way.kind == kind and option != column.option and way.sharing != SCHEDULED
-    ]
+    ways = [option for option, way in enumerate(judge.ways) if way.kind == kind and option != column.option]
     best = (np.inf, column.option)
     for option in [column.option, *ways]:
         if best[0] <= 1 - ENOUGH or not more():

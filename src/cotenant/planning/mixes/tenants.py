@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cotenant.tenancy.objective import Deadline, Objective
+from cotenant.scheduling import Contract
+from cotenant.tenancy.objective import Objective, contract_of
+from cotenant.tenancy.sharing import SERVED_SOFTWARE
 from cotenant.tenancy.tenant_entry import Isolation, TenantEntry
 from cotenant.tenancy.words import did_you_mean, shown
 
-SERVED_SOFTWARE = ("eager", "graphs")
-"""What the workers of a server run; an engine is a server of its own."""
 STRETCH = 2.0
 """Default deadline of a job: this many times its duration."""
 
@@ -67,15 +67,19 @@ class ServingTenant:
         """Its software on a kind of device."""
         return self.on_kinds.get(kind, self.software)
 
+    @property
+    def contract(self) -> Contract:
+        """As the server that carries out the plan will have it. Raises ValueError if it can't."""
+        return contract_of(self.name, self.objectives, share=self.share, hard=self.hard, best_effort=self.best_effort)
+
     def can_take_turns(self, kind: str) -> bool:
         """Whether a server can order its requests among others': it has a deadline, and workers that can run it."""
         if self.job is not None or self.isolation != "any" or self.software_on(kind) not in SERVED_SOFTWARE:
             return False
         try:
-            Deadline.of(self.objectives)
+            return self.contract is not None
         except ValueError:
             return False
-        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,12 +199,13 @@ def lacking(tenants: Mapping[str, TenantEntry]) -> list[tuple[tuple[str | int, .
 def _lacking(entry: TenantEntry) -> list[tuple[tuple[str, ...], str]]:
     problems: list[tuple[tuple[str, ...], str]] = []
     if entry.workload is None:
-        problems.append(((), "needs a workload: what only has a backend can be served, not planned for"))
+        return [((), "needs a workload: what only has a backend can be served, not planned for")]
     if entry.load is None and entry.job is None:
         problems.append(((), "a plan needs a rate such as rate: 20/s, a load with a rate, or a job"))
     if entry.load is not None and (not entry.load.open or entry.load.rate_rps is None):
-        sentence = f"{entry.load} has no rate to plan for; write rate: 20/s, poisson(20) or gamma(20, 2)"
+        always = ", or job: {time: 1h} for work that is always busy" if not entry.load.open else ""
+        sentence = f"{entry.load} has no rate to plan for; write rate: 20/s, poisson(20) or gamma(20, 2){always}"
         problems.append((("load",), sentence))
-    if entry.mode != "generate" and any(objective.metric != "latency" for objective in entry.slo):
+    if not entry.has_tokens and any(objective.metric != "latency" for objective in entry.slo):
         problems.append(((), "ttft and tpot are times of generated tokens: add mode: generate"))
     return problems

@@ -9,6 +9,7 @@ import numpy as np
 from cotenant.planning.mixes.judge import Laid, MixJudge
 from cotenant.planning.mixes.kinds import CAPPED, DeviceKind
 from cotenant.planning.mixes.predictor import MixPredictor
+from cotenant.planning.mixes.second_opinion import SecondOpinion
 from cotenant.planning.mixes.serving_plan import Measurement, PlannedDevice, Refusal, Rejected, SeatedTenant
 from cotenant.planning.mixes.tenants import Unit, UnitSeat
 from cotenant.planning.solver.problem import NOBODY, PlacedGroup
@@ -16,8 +17,6 @@ from cotenant.tenancy.sharing import SCHEDULED
 from cotenant.text import amount, milliseconds, percent, together
 
 FACTORS = np.geomspace(1.0, 4.0, 30).round(2)
-MOST_ASKED = 2
-"""Ways to share that a slower predictor is asked about at each of them."""
 MOST_DEVICES = 14
 """Least busy devices whose pairs are tried as a single device."""
 MOST_REJECTED = 8
@@ -105,14 +104,11 @@ def with_sensitivity(
     judge: MixJudge,
     column: PlacedGroup,
     device: PlannedDevice,
-    closer: MixPredictor | None = None,
     more: Callable[[], bool] = lambda: True,
 ) -> PlannedDevice:
     """The device with the factor by which each rate may grow before an objective is missed, while time lasts."""
     tenants = tuple(
-        replace(tenant, holds_to=_holds_to(judge, column, seat, closer, more))
-        if tenant.rate_rps > 0 and more()
-        else tenant
+        replace(tenant, holds_to=_holds_to(judge, column, seat, more)) if tenant.rate_rps > 0 and more() else tenant
         for seat, tenant in enumerate(device.tenants)
     )
     return replace(device, tenants=tenants)
@@ -123,11 +119,12 @@ def broken(judge: MixJudge, laid: Laid, *, option: int, row: int = 0) -> tuple[s
     kind = judge.kinds[judge.ways[option].kind]
     seats = [seat for seat, tenant in enumerate(laid.mixes.tenants[row]) if tenant != NOBODY]
     names = [judge.tenants[laid.mixes.tenants[row, seat]].name for seat in seats]
+    they_need = "it needs" if len(seats) == 1 else "they need"
     if kind.mig is None and any(judge.tenants[laid.mixes.tenants[row, seat]].isolation == "mig" for seat in seats):
         return f"{kind.name} has no MIG, which `isolation: mig` needs", f"MIG of {kind.name}", NEVER, False
     memory = float(laid.predicted.memory_bytes[row].sum())
     if laid.mixes.sharing != "mig" and memory > kind.memory_bytes:
-        sentence = f"they need {memory / _GIB:.1f} GiB of {kind.memory_bytes / _GIB:.1f}"
+        sentence = f"{they_need} {memory / _GIB:.1f} GiB of {kind.memory_bytes / _GIB:.1f}"
         return sentence, f"memory of {kind.name}", memory / kind.memory_bytes, False
     worst: tuple[float, str, str, bool] = (0.0, "", "", False)
     for seat, name in zip(seats, names, strict=True):
@@ -149,7 +146,7 @@ def broken(judge: MixJudge, laid: Laid, *, option: int, row: int = 0) -> tuple[s
             return sentence, f"time of {name}", slow / tenant.job.stretch, False
     busy = float(laid.predicted.busy[row])
     if busy > 1 and worst[0] <= 1:
-        worst = (busy, f"they need {percent(busy)} of the device", f"compute of {kind.name}", False)
+        worst = (busy, f"{they_need} {percent(busy)} of the device", f"compute of {kind.name}", False)
     if worst[0] > 1:
         return worst[1], worst[2], worst[0], worst[3]
     if laid.mixes.sharing == "mig":
@@ -233,12 +230,12 @@ def _written(sharing: str) -> str:
     return "mps (with shares)" if sharing == CAPPED else sharing
 
 
-def _holds_to(
-    judge: MixJudge, column: PlacedGroup, position: int, closer: MixPredictor | None, more: Callable[[], bool]
-) -> float:
+def _holds_to(judge: MixJudge, column: PlacedGroup, position: int, more: Callable[[], bool]) -> float | None:
     """The largest of `FACTORS` times a tenant's rate at which this device still serves all, planned again for it.
 
-    The slower predictor is asked between the largest that the fast one is sure of and the largest it thinks possible.
+    Above the largest that the fast predictor is sure of, the slower one is asked as a plan for the higher rate would
+    ask it: about every way to share, for each number of requests at once whose estimate the fast one leaves open. None
+    if time is up before that is done.
     """
     seats = [(unit, number) for unit in column.members for number, _ in enumerate(judge.units[unit].seats)]
     unit, number = seats[position]
@@ -246,12 +243,15 @@ def _holds_to(
     ways = [option for option, way in enumerate(judge.ways) if way.kind == kind and option != column.option]
     options = [column.option, *ways]
 
-    def at(step: int) -> MixJudge:
+    opinion = judge.predictor if isinstance(judge.predictor, SecondOpinion) else None
+    closely = None if opinion is None else opinion.about(judge.units[unit] for unit in column.members)
+
+    def at(step: int, predictor: MixPredictor = judge.predictor) -> MixJudge:
         seat = judge.units[unit].seats[number]
         seats = (*judge.units[unit].seats[:number], replace(seat, rate_rps=seat.rate_rps * float(FACTORS[step])),
                  *judge.units[unit].seats[number + 1 :])  # fmt: skip
         units = [Unit(seats) if other == unit else judge.units[other] for other in column.members]
-        return MixJudge(judge.tenants, judge.kinds, units, judge.predictor, minimise=judge.minimise, known=judge.known)
+        return MixJudge(judge.tenants, judge.kinds, units, predictor, minimise=judge.minimise, known=judge.known)
 
     def largest(holds: Callable[[int], bool], low: int, high: int) -> int:
         """The last step that holds; `low` does, `high` doesn't."""
@@ -264,21 +264,16 @@ def _holds_to(
         higher = at(step)
         return any(bool(higher.lay_out(option, group).fits[0]) for option in options)
 
-    def possible(step: int) -> bool:
-        higher = at(step)
-        return any(higher.promises(higher.lay_out(option, group)) for option in options)
-
     def confirmed(step: int) -> bool:
-        assert closer is not None
-        higher = at(step)
-        laid = {option: higher.lay_out(option, group) for option in options}
-        likely = [option for option in options if higher.promises(laid[option])][:MOST_ASKED]
-        return more() and any(bool(higher.keeps(option, laid[option].mixes, closer)[0]) for option in likely)
+        assert closely is not None
+        higher = at(step, closely)
+        return any(more() and bool(higher.lay_out(option, group).fits[0]) for option in options)
 
     low = largest(sure, 0, len(FACTORS))
-    if closer is None or len(column.members) == 1 or not more():
+    if closely is None or len(column.members) == 1:
         return float(FACTORS[low])
-    return float(FACTORS[largest(confirmed, low, largest(possible, low, len(FACTORS)) + 1)])
+    low = largest(confirmed, low, len(FACTORS))
+    return float(FACTORS[low]) if more() else None
 
 
 def _measure(rejected: Sequence[Rejected], devices: Sequence[PlannedDevice]) -> Measurement | None:

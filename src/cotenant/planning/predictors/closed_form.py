@@ -18,8 +18,7 @@ from cotenant.planning.predictors.errors import SimulationErrors
 from cotenant.planning.predictors.profiles import WHOLE, Simulation
 from cotenant.planning.predictors.scheduled import OrderedMixes, load_of, waits
 from cotenant.planning.solver.problem import Bools, Floats, Ints
-from cotenant.prediction.contention.closed_form import Terms, slowdowns
-from cotenant.prediction.contention.layout import ONE_THREAD, slicing_of
+from cotenant.prediction.contention import ONE_THREAD, Terms, slicing_of, slowdowns
 from cotenant.tenancy.objective import Objective
 from cotenant.tenancy.sharing import SCHEDULED
 

@@ -17,20 +17,25 @@ from cotenant.planning.predictors.profiles import Simulation
 from cotenant.planning.predictors.scheduled import (
     OrderedTenant,
     OrderedTimes,
-    contract_of,
     costs_of,
     in_order,
     quantile_ms,
     seconds_for,
 )
 from cotenant.planning.solver.problem import Floats, Ints
-from cotenant.prediction.contention.layout import ONE_THREAD, Part, slicing_of, whole_of
-from cotenant.prediction.contention.mix import LEAST_CV, MixTenant, mean_slowdowns, stretches
-from cotenant.prediction.engines.on_gpu import EngineLoad
-from cotenant.prediction.engines.tails import NO_TIMES, EngineTimes, engine_times
-from cotenant.prediction.engines.tenant import EngineTenant
+from cotenant.prediction.contention import (
+    LEAST_CV,
+    ONE_THREAD,
+    MixTenant,
+    Part,
+    mean_slowdowns,
+    slicing_of,
+    stretches,
+    whole_of,
+)
+from cotenant.prediction.engines import NO_TIMES, EngineLoad, EngineTenant, EngineTimes, engine_times
 from cotenant.scheduling import Settings
-from cotenant.scheduling.simulation.lines import NEVER, WARM_UP, Replications, requests_at, tail_of
+from cotenant.scheduling.simulation import NEVER, WARM_UP, Replications, requests_at, tail_of
 from cotenant.tenancy.load import Load, arrivals_ns
 from cotenant.tenancy.sharing import SCHEDULED
 
@@ -129,7 +134,7 @@ class EnginePredictor:
             costs = costs_of(self.simulation, mix.device, number, int(mix.batch[0, seat]), mix.clock_mhz)
             load = Load(kind="gamma", rate_rps=rate, cv=max(tenant.cv, LEAST_CV))
             # Replicas of a tenant on one device are tenants of their own.
-            contract = replace(contract_of(tenant), tenant=f"{tenant.name}/{seat}")
+            contract = replace(tenant.contract, tenant=f"{tenant.name}/{seat}")
             tenants.append(OrderedTenant(contract, costs, load))
         seconds = seconds_for([tenant.load.rate_rps or 0.0 for tenant in tenants])
         seeds = [1000 * (self.seed + number) for number in range(ORDERED)]

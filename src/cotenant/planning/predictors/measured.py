@@ -13,9 +13,8 @@ from cotenant.planning.mixes.tenants import ServingTenant
 from cotenant.planning.predictors.run_evidence import costs_sentence
 from cotenant.planning.predictors.solo import Batches
 from cotenant.planning.solver.problem import Floats, Ints
-from cotenant.prediction.interference.predictor import MEASURED, Predictor, Slowdowns, stretched
-from cotenant.prediction.interference.setting import LARGEST, mixes_of
-from cotenant.scheduling.simulation.lines import Line, Replications, latencies
+from cotenant.prediction.interference import LARGEST, MEASURED, Predictor, Slowdowns, mixes_of, stretched
+from cotenant.scheduling.simulation import Line, Replications, latencies
 from cotenant.tenancy.load import Load, arrivals_ns
 from cotenant.tenancy.objective import Objective
 from cotenant.text import amount

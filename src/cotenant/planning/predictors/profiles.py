@@ -10,16 +10,13 @@ from cotenant.errors import DoesNotFit
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.mixes.tenants import ServingTenant
 from cotenant.planning.solver.problem import Floats
-from cotenant.prediction.contention.demand import Demands, demands_of, joined
-from cotenant.prediction.contention.layout import Part, loaded_by, part_of, whole_of
-from cotenant.prediction.contention.mix import LEAST_CV
-from cotenant.prediction.engines.step import StepShape
-from cotenant.prediction.engines.tails import EngineLoads
+from cotenant.prediction.contention import LEAST_CV, Demands, Part, demands_of, joined, loaded_by, part_of, whole_of
+from cotenant.prediction.engines import EngineLoads, StepShape
 from cotenant.prediction.simulated_gpu import Controls
 from cotenant.tenancy.load import Load, arrivals_ns
 
 if TYPE_CHECKING:
-    from cotenant.prediction.contention.trace import Trace
+    from cotenant.prediction.contention import Trace
     from cotenant.prediction.simulated_gpu import SimulatedGpu
     from cotenant.tenancy.identity import TenantIdentity
     from cotenant.tenancy.tenant_entry import TenantEntry
@@ -291,7 +288,7 @@ class Simulation:
 
     def power_w(self, device: str, busy: float, bandwidth: float, clock_mhz: float | None = None) -> float:
         """Mean power at the given clock or the boost clock; for whole percentages of activity."""
-        from cotenant.prediction.power.draw import Activity, mean_w
+        from cotenant.prediction.power import Activity, mean_w
 
         key = (device, round(min(busy, 1.0), 2), round(min(bandwidth, 1.0), 2), clock_mhz)
         if key not in self._powers:

@@ -11,18 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from cotenant.planning.mixes.batching import BatchService
-from cotenant.planning.mixes.tenants import ServingTenant
 from cotenant.planning.predictors.profiles import Simulation
 from cotenant.planning.solver.problem import Floats
-from cotenant.scheduling import BatchCurve, ChunkCost, Contract, DeviceScheduler, ServiceClass, Settings, TenantCosts
-from cotenant.scheduling.costs import some_batches
-from cotenant.scheduling.simulation import Arrival, SimulatedDevice, simulate
-from cotenant.scheduling.simulation.lines import Replications
+from cotenant.prediction.request_costs import CHUNKS, request_costs
+from cotenant.scheduling import Contract, DeviceScheduler, Settings, TenantCosts
+from cotenant.scheduling.simulation import Arrival, Replications, SimulatedDevice, simulate
 from cotenant.tenancy.load import Load, arrivals_ns
-from cotenant.tenancy.objective import Deadline
 
-CHUNKS = 4
-"""Parts of a request between which the server may turn to another tenant."""
 FEWEST, MOST_REQUESTS, LONGEST_S = 400, 1500, 300.0
 """Of the slowest tenant and of all tenants in a replication, where it doesn't take longer."""
 ROUNDS = 12
@@ -99,27 +94,11 @@ def seconds_for(rates: Sequence[float]) -> float:
     return min(FEWEST / min(rates), MOST_REQUESTS / sum(rates), LONGEST_S)
 
 
-def contract_of(tenant: ServingTenant) -> Contract:
-    """As the server that carries out the plan will have it. Raises ValueError if it can't."""
-    due = Deadline.of(tenant.objectives)
-    service = ServiceClass.BEST_EFFORT if tenant.best_effort else ServiceClass.GUARANTEED
-    share = None if tenant.share is None else tenant.share / 100
-    return Contract(tenant.name, due.latency_s, share, tenant.hard, service, per_step_s=due.per_step_s)
-
-
 def costs_of(simulation: Simulation, device: str, tenant: int, most: int, clock_mhz: float | None) -> TenantCosts:
     """What requests of a tenant cost on the whole device, up to so many at once."""
-    profiles = {size: simulation.profile(device, tenant, size, clock_mhz=clock_mhz) for size in some_batches(most)}
-    single = profiles[1]
-    if single.outputs == 1:
-        curve = BatchCurve.through({size: profile.alone_ms for size, profile in profiles.items()})
-        return TenantCosts((_cost(single.alone_ms / CHUNKS),) * CHUNKS, curve)
-    steps = BatchCurve.through({size: profile.step_ms for size, profile in profiles.items()})
-    return TenantCosts((_cost(single.first_ms),), BatchCurve(), _cost(single.step_ms), steps, single.outputs - 1)
-
-
-def _cost(ms: float) -> ChunkCost:
-    return ChunkCost(ms / 1e3, ms / 1e3, ms / 1e3)
+    gpu, spec = simulation.gpus[device], simulation.spec(device, tenant, 1)
+    costs = request_costs(gpu, spec, most, clock_of=lambda part: gpu.locked_clock(part, clock_mhz))
+    return costs.slower(float(simulation.scale[tenant]))
 
 
 def quantile_ms(times: Replications, level: float) -> tuple[float, float, float]:
