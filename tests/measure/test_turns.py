@@ -10,6 +10,7 @@ import pytest
 from cotenant.measure.tenants.arena import Board, shared_memory_fd
 from cotenant.measure.tenants.messages import WindowTimes
 from cotenant.measure.tenants.sequence import SWITCH_NS, await_turn, begin, pass_turn
+from tests.support import pace
 
 MS = 1_000_000
 TIMES = [WindowTimes(seats=2, lead_ns=MS, window_ns=3 * MS, patience_ns=MS)] * 4
@@ -46,7 +47,7 @@ def played(board, at=lambda *_: None):
         thread.start()
     begin(board, 0, time.monotonic_ns())
     for thread in threads:
-        thread.join(timeout=20)
+        thread.join(timeout=pace.seconds(20))
         assert not thread.is_alive()
     return log
 

@@ -9,8 +9,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from cotenant.analyse.sharing.slo import CellKey
-from cotenant.analyse.sharing.slowdown import CurrentSlowdown
+from cotenant.analyse.sharing import CellKey, CurrentSlowdown
 from cotenant.measure.bench import Stretch
 from cotenant.measure.calibration import FIRST_NUMBER
 from cotenant.study.model import Study

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.estimates.warmup import MOST_POINTS, classify
+from cotenant.analyse.estimates import MOST_POINTS, classify
 from cotenant.errors import HUNG_UP
 from cotenant.measure.checks import CheckedTenant
 from cotenant.measure.tenants.messages import SeatReady, SeatResult
@@ -15,7 +15,7 @@ from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.objective import slo_columns
 from cotenant.tenancy.records import MISSING_NS, Columns, Int64s
 from cotenant.workloads.protocol import Properties
-from cotenant.workloads.servers.process import differences
+from cotenant.workloads.servers import differences
 
 TOKENS = ("tokens_in", "tokens_out", "tokens_reasoning")
 """Columns of the records that count tokens."""

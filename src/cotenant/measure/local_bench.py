@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cotenant import interruption
-from cotenant.analyse.sharing.accuracy import Moments, carry_over, settled_after
+from cotenant.analyse.sharing import Moments, carry_over, settled_after
 from cotenant.devices.protocol import Device
 from cotenant.errors import DeviceError, SharingUnavailable, TenantFailed
 from cotenant.measure import calibration

@@ -18,7 +18,7 @@ from cotenant.study.files import study_from_text
 from cotenant.study.model import Study
 from cotenant.study.windows import Windows
 from cotenant.tenancy.nouns import Block
-from cotenant.tenancy.sharing import Sharing
+from cotenant.tenancy.sharing import SCHEDULED, Sharing
 from cotenant.tenancy.values import Controls
 
 
@@ -106,10 +106,15 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
     """Lay out every mix once before anything starts.
 
     Raises:
-        SharingUnavailable: A sharing named by the study is unavailable for all of its mixes.
+        SharingUnavailable: A sharing named by the study is unavailable for all of its mixes, or only a server has it.
         StudyError: It can't be spread over the device as written.
         DeviceError: The device lacks a control or value, or this user may not set it.
     """
+    if not device.simulated and any(way.mode == SCHEDULED for way in study.sharings(())):
+        raise SharingUnavailable(
+            f"scheduled is how `cotenant serve` shares {device.name}: it is measured while it serves",
+            hint="cotenant serve FILE --record DIR, then cotenant compare plan.yaml DIR/served/RUN",
+        )
     as_written, switched = study, not device.simulated and not device.names and study.fresh != "trial"
     study = windows.settled(study, switched=switched)
     study = _shares_settled(study, device, new=modes is None)

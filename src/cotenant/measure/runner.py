@@ -9,9 +9,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cotenant.analyse.estimates.intervals import anytime_interval
-from cotenant.analyse.sharing.slo import ObjectiveRequests
-from cotenant.analyse.sharing.slowdown import CurrentSlowdown, RunningSlowdowns
+from cotenant.analyse.estimates import anytime_interval
+from cotenant.analyse.sharing import CurrentSlowdown, ObjectiveRequests, RunningSlowdowns
 from cotenant.measure import dispatch, stopping
 from cotenant.measure.bench import Bench, Delivery, HostLost, Stretch
 from cotenant.measure.calibration import with_known_windows

@@ -18,7 +18,7 @@ from cotenant.measure.runner import Runner
 from cotenant.store.folder import RunFolder, new_run_path
 from cotenant.store.integrity import set_damaged_aside
 from cotenant.tenancy.tenant_entry import demands
-from cotenant.workloads.servers.spec import is_server
+from cotenant.workloads.servers import is_server
 
 
 def carry_out(

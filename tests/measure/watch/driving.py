@@ -5,6 +5,8 @@ import threading
 import time
 import urllib.request
 
+from tests.support import pace
+
 
 def address_of(server):
     return f"http://127.0.0.1:{server.server_address[1]}"
@@ -18,7 +20,7 @@ def traffic(url, *, work_s=0.005, gap_s=0.02):
     def send():
         while not over.wait(gap_s):
             with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"{url}/busy/{work_s}", timeout=5).read()
+                urllib.request.urlopen(f"{url}/busy/{work_s}", timeout=pace.seconds(5)).read()
 
     thread = threading.Thread(target=send, daemon=True)
     thread.start()
@@ -26,7 +28,7 @@ def traffic(url, *, work_s=0.005, gap_s=0.02):
         yield
     finally:
         over.set()
-        thread.join(10)
+        thread.join(pace.seconds(10))
 
 
 def until(true, seconds=60):

@@ -14,6 +14,7 @@ from cotenant.errors import WatchError
 from cotenant.measure.watch import probe
 from tests.measure.watch.driving import traffic, until
 from tests.measure.watch.test_watch_servers import session_of
+from tests.support import pace
 
 STOPS = """
 import sys, time
@@ -46,17 +47,17 @@ def test_a_reading_under_way_ends_before_the_server_is_stopped(app_process, tmp_
 
         def slow():
             fetching.set()
-            assert answered.wait(60)
+            assert answered.wait(pace.seconds(60))
             return fetch()
 
         monkeypatch.setattr(page, "fetch", slow)
-        assert fetching.wait(60)
+        assert fetching.wait(pace.seconds(60))
         pausing = threading.Thread(target=page.pause)
         pausing.start()
         pausing.join(0.2)
         assert pausing.is_alive()
         answered.set()
-        pausing.join(60)
+        pausing.join(pace.seconds(60))
         assert not pausing.is_alive()
         fetching.clear()
         page.read()
@@ -81,7 +82,7 @@ def test_a_neighbour_is_paused_and_its_pause_counts_as_idle(app_process, tmp_pat
             wait(seconds)
 
         monkeypatch.setattr(session, "wait", waits)
-        probe.probe(session, "train", first_s=1.0)
+        probe.probe_tenant(session, "train", first_s=1.0)
         watched = session.watched()
         [requests] = [track.totals().totals["requests"] for track in session.targets.tracks if track.tenant == "train"]
     assert states == [False, True, False, True, False]
@@ -108,7 +109,7 @@ def test_what_cannot_be_paused_is_refused_before_anything_is_stopped(app_process
     with session_of(tmp_path, f"chat={url}") as session:
         began = time.monotonic()
         with pytest.raises(WatchError, match="nothing called 'train' is watched") as raised:
-            probe.probe(session, "train")
+            probe.probe_tenant(session, "train")
         assert raised.value.hint == "one of chat"
         assert time.monotonic() - began < 30
     with pytest.raises(WatchError, match="this program runs in it"):

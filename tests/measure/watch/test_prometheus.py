@@ -19,6 +19,7 @@ from cotenant.clients.address import read_address
 from cotenant.clients.prometheus import PrometheusServer
 from cotenant.errors import WatchError
 from tests.measure.watch.driving import traffic, until
+from tests.support import pace
 
 METRIC = "http_request_duration_seconds"
 SERVED = """
@@ -70,7 +71,7 @@ def serve(tmp_path):
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
     yield process.stdout.readline().strip()
     process.terminate()
-    process.wait(60)
+    process.wait(pace.seconds(60))
     process.stdout.close()
 
 
@@ -83,7 +84,7 @@ def free_port():
 def scraped(url, query, at_least):
     """Whether Prometheus has so many samples."""
     try:
-        with urllib.request.urlopen(f"{url}/api/v1/query?query={query}", timeout=5) as answer:
+        with urllib.request.urlopen(f"{url}/api/v1/query?query={query}", timeout=pace.seconds(5)) as answer:
             found = json.load(answer)["data"]["result"]
     except (OSError, ValueError):
         return False

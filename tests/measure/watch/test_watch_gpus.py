@@ -1,8 +1,10 @@
 """Watching a GPU through its driver: who is on it, in which way, and how long each one's kernels ran."""
 
+import errno
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +48,18 @@ def test_time_on_the_gpu_by_process(mock_nvml, process):
     assert {found.pid: found.memory_bytes for found in occupants(find(1))} == {one: 1 << 30, two: 2 << 30}
 
 
+def test_energy_is_divided_by_the_time_of_kernels(mock_nvml, process, tmp_path):
+    one, two = process(), process()
+    mock_nvml.occupy(1, one, memory_bytes=1 << 30, load=0.6)
+    mock_nvml.occupy(1, two, memory_bytes=2 << 30, load=0.2)
+    with session_of(tmp_path, one, two) as session:
+        tracks = session.targets.tracks
+        until(lambda: all(track.latest().get("energy_j", (0, 0))[1] > 0 for track in tracks))
+        joules, seconds = ([track.latest()[role][1] for track in tracks] for role in ("energy_j", "gpu_s"))
+    assert joules[1] / joules[0] == pytest.approx(seconds[1] / seconds[0], rel=0.1)
+    assert 1 < joules[0] / seconds[0] < 2 * 400  # W: up to the limits of this GPU
+
+
 def test_an_idle_gpu_and_one_that_was_lost(mock_nvml):
     use = ProcessUse(find(1))
     use.read()
@@ -71,6 +85,30 @@ def test_mps_clients_are_known_and_their_granted_share_is_read(mock_nvml, proces
     assert tenant.facts["sharing"] == "mps"
     assert 0 < tenant.gpu_share < 1
     assert any("How many SMs" in said for said in watched.unseen)
+
+
+def test_a_process_of_another_user_is_watched_and_what_it_hides_is_named(mock_nvml, process, tmp_path, monkeypatch):
+    pid = process(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="40")
+    mock_nvml.occupy(1, pid, memory_bytes=1 << 30, load=0.5, mps=True)
+    readable = Path.read_bytes
+
+    def read_bytes(path):
+        if path == Path(f"/proc/{pid}/environ"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return readable(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with session_of(tmp_path, f"chat={pid}") as session:
+        [track] = session.targets.tracks
+        until(lambda: track.latest().get("gpu_s"))
+        unseen = session.watched().unseen
+    assert track.facts["user"] == os.getuid()
+    assert track.totals().grants == ()
+    assert unseen[0] == (
+        f"The MPS share of process {pid} is in the environment of another user's process; run this as that user to "
+        "see it."
+    )
 
 
 def test_mig_instances_are_what_was_granted_and_their_use_is_not_told(mock_nvml, process, tmp_path):

@@ -6,12 +6,13 @@ import subprocess
 import sys
 import urllib.request
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
 import cotenant
 from cotenant.cli.main import cli
-from cotenant.errors import WatchError
+from cotenant.errors import RunFolderError, WatchError
 from cotenant.measure.watch.watch_session import WatchSession
 from cotenant.store.folder import RunFolder
 from tests.measure.watch.driving import address_of, traffic, until
@@ -200,8 +201,48 @@ def test_ctrl_c_ends_it_with_the_answer_and_a_complete_run(app, tmp_path, number
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert "watching" in process.stderr.readline()
     process.send_signal(number)
-    said, _ = process.communicate(timeout=60 * pace.measured())
+    said, _ = process.communicate(timeout=pace.seconds(60))
     assert process.returncode == code
     [folder] = (tmp_path / "watched").iterdir()
     assert RunFolder.open(folder).manifest["state"] == "complete"
     assert ("Only" in said) == (number == signal.SIGINT)
+
+
+def test_a_watcher_that_is_killed_loses_nothing(app_process, tmp_path):
+    _, url = app_process()
+    arguments = ["watch", url, "--histogram", METRIC, "--every", "1", "--device", "cpu", "--out", str(tmp_path)]
+    process = subprocess.Popen([sys.executable, "-m", "cotenant.cli.main", *arguments], stderr=subprocess.PIPE)
+    assert b"watching" in process.stderr.readline()
+    [folder] = (tmp_path / "watched").iterdir()
+    [keeper] = psutil.Process(process.pid).children()
+    until(lambda: RunFolder.open(folder).manifest["watched"])  # it has kept something
+    process.kill()
+    process.wait()
+    process.stderr.close()
+    until(lambda: not keeper.is_running())
+    [tenant] = cotenant.show_watched(folder).tenants
+    assert tenant.facts["url"].startswith(url)
+    assert not cotenant.verify([folder])[0].damaged
+
+
+def test_readings_that_cannot_be_written_end_it_with_the_reason(app, tmp_path):
+    session = session_of(tmp_path, address_of(app()))
+    (session.folder / "trials" / "000000").mkdir(parents=True)
+    session.__enter__()
+    session.wait(2)
+    with pytest.raises(RunFolderError, match="already in"):
+        session.__exit__(None, None, None)
+
+
+def test_the_watcher_loads_no_database(app, tmp_path):
+    server = app()
+    script = (
+        "import sys, cotenant\n"
+        f"cotenant.watch({address_of(server)!r}, device='cpu', seconds=2, every_s=1, histograms=[{METRIC!r}], "
+        f"out={str(tmp_path)!r})\n"
+        "print([name for name in ('duckdb', '_duckdb', 'scipy', 'torch') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    [folder] = (tmp_path / "watched").iterdir()
+    assert RunFolder.open(folder).committed() == {0}

@@ -8,8 +8,9 @@ import cotenant
 from cotenant.cli.main import cli, main
 from cotenant.devices import find_device
 from cotenant.errors import CotenantError, RunFolderError
+from cotenant.measure.watch.recorder import WatchRecorder, records_of
 from cotenant.measure.watch.track import Track
-from cotenant.measure.watch.watch_session import WatchRecorder
+from cotenant.store.folder import RunFolder
 
 MINUTES = 50
 
@@ -32,14 +33,17 @@ def recorded(root, *, factor=1.5, base_ms=20.0, rate=20.0, always=False, device=
     recorder = WatchRecorder(root, device, ["chat", "train"], described)
     total = np.cumsum(chat)
     tracks[0].add_buckets({"latency": dict.fromkeys((0.01, 0.05, np.inf), 0.0)})
-    for part in np.array_split(np.arange(seconds.size), 25):
+    folder = RunFolder.open(recorder.path)
+    for trial, part in enumerate(np.array_split(np.arange(seconds.size), 25)):
         for track, added in zip(tracks, totals, strict=True):
             for role, values in added.items():
                 for at in part:
                     track.add(float(start_s + seconds[at]), {role: float(values[at])}, "test")
         count = float(total[part[-1]])
         tracks[0].add_buckets({"latency": {0.01: 0.0, 0.05: 0.995 * count, np.inf: count}})
-        recorder.write(tracks, "processes", [], [], last=part[-1] == seconds.size - 1)
+        folder.commit(records_of([recorder.portion(tracks, "processes")], trial))
+    recorder.close()
+    recorder.describe(tracks, [], [], last=True)
     return recorder.path
 
 

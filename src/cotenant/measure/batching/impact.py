@@ -8,8 +8,8 @@ from typing import Any
 
 from cotenant import workloads
 from cotenant.analyse.batching import Advice, Impact
-from cotenant.analyse.estimates.intervals import positive_interval
-from cotenant.analyse.sharing.model_error import inverse, widened_estimate
+from cotenant.analyse.estimates import positive_interval
+from cotenant.analyse.sharing import inverse, widened_estimate
 from cotenant.devices.protocol import Device
 from cotenant.measure.batching.verification import VerifiedBatch, attempt_on
 from cotenant.measure.batching.verification import verify as search_largest

@@ -12,7 +12,7 @@ import numpy as np
 from cotenant.analyse.kernel_overlap import KernelProfile, OverlapWindow, profile_of
 from cotenant.errors import DataError, RunFolderError
 from cotenant.store import imports as importing
-from cotenant.store.imports.result import KERNEL_COLUMNS, Imported, sentence
+from cotenant.store.imports import KERNEL_COLUMNS, Imported, sentence
 from cotenant.store.manifest import PROFILE_PASS
 from cotenant.store.reading import open_runs
 from cotenant.tenancy.records import Columns

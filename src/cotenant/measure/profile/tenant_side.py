@@ -68,7 +68,7 @@ class Ranges:
 def _push(name: str) -> None:
     from torch.cuda import nvtx
 
-    from cotenant.store.imports.nsys import TENANT_RANGE
+    from cotenant.store.imports import TENANT_RANGE
 
     with suppress(RuntimeError):  # a build without CUDA has no ranges: the process has to do
         nvtx.range_push(f"{TENANT_RANGE}{name}")  # type: ignore[no-untyped-call]

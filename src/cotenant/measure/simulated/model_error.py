@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from cotenant.devices.simulated.simulated_gpu import SimulatedGpuDevice
+from cotenant.devices.simulated import SimulatedGpuDevice
 from cotenant.errors import CotenantError
 from cotenant.prediction.gpu import GpuSpec
 from cotenant.prediction.simulated_gpu import Controls
 from cotenant.prediction.trust import MEASURED, Class, ModelError, error_of, of_experts, phase_of
 from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import TrialRecords
-from cotenant.tenancy.sharing import ALONE, Sharing
+from cotenant.tenancy.sharing import ALONE, TURNS, Sharing
 from cotenant.workloads import find
-from cotenant.workloads.models.workload import ModelWorkload
+from cotenant.workloads.models import ModelWorkload
 from cotenant.workloads.protocol import WorkloadSpec, in_steps
 
 
@@ -73,6 +73,8 @@ def _dimensions(name: str) -> Mapping[str, Any]:
 
 
 def _shared_as(sharing: Sharing, *, first: bool) -> str:
+    if sharing.mode in TURNS:  # in turns on the whole device: each request takes its time alone
+        return ALONE
     if sharing.mode != "mps":
         return sharing.mode
     return "mps with shares" if sharing.shares else "mps with priority" if first else sharing.mode
@@ -113,9 +115,14 @@ class Modelled:
                 break
         return tuple(found)
 
-    def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:  # noqa: ARG002 - as the protocol has it
-        """Unknown before a trial was computed."""
-        return {}
+    def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:
+        """Seconds of a request alone by tenant, in closed form."""
+        tenants = {tenant.of: tenant for trial in trials for tenant in trial.tenants}
+        return request_times(
+            self._describing,
+            {name: tenant.workload for name, tenant in tenants.items()},
+            {name: tenant.load.outstanding for name, tenant in tenants.items()},
+        )
 
     def refresh(self) -> None:
         """A no-op: nothing ages."""

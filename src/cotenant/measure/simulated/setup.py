@@ -5,23 +5,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.devices.simulated.simulated_gpu import ACTIVITY_PERIOD_S, SimulatedGpuDevice
+from cotenant.devices.simulated import ACTIVITY_PERIOD_S, SimulatedGpuDevice
 from cotenant.measure.gather import MODEL_ERROR, RequestColumns, SeatOutcome, Timing, queued, with_unserved
 from cotenant.measure.simulated.model_error import model_error
 from cotenant.measure.tenants.messages import SeatReady, SeatResult
 from cotenant.measure.tenants.seat_run import resolve
-from cotenant.prediction.contention.layout import Layout, Part
-from cotenant.prediction.contention.simulate import Outcome, Player, Requests, simulate
-from cotenant.prediction.contention.trace import plain_trace
-from cotenant.prediction.engines.on_gpu import EngineLoad
-from cotenant.prediction.engines.tenant import EngineTenant
-from cotenant.prediction.kernels.request import RequestKernels
+from cotenant.prediction.contention import Layout, Outcome, Part, Player, Requests, Steps, plain_trace, simulate
+from cotenant.prediction.engines import EngineLoad, StepShape
+from cotenant.prediction.interference import core_slowdowns
+from cotenant.prediction.kernels import RequestKernels
 from cotenant.prediction.simulated_gpu import Controls
 from cotenant.study.expand import arrival_seed
 from cotenant.tenancy.load import Load, arrivals_ns
 from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import MISSING_NS, Int64s
-from cotenant.tenancy.sharing import Sharing
+from cotenant.tenancy.sharing import SCHEDULED, Sharing
+from cotenant.workloads.protocol import in_batches
 
 NS = 1_000_000_000
 HOST_SPREAD = 0.02
@@ -89,8 +88,13 @@ def shortages(device: SimulatedGpuDevice, setup: TrialSetup) -> Mapping[str, str
 
 def play(device: SimulatedGpuDevice, setup: TrialSetup, clock_mhz: float | None) -> Outcome:
     """Simulate it at a clock; None for the clock that costs assume."""
+    if setup.sharing.mode == SCHEDULED:
+        from cotenant.measure.simulated.in_turns import play_in_turns
+
+        return play_in_turns(device, setup, clock_mhz)
+    slower = _host_slowdowns(device, setup)
     return simulate(
-        [_player(device, seat, setup, clock_mhz) for seat in setup.seats],
+        [_player(device, seat, setup, clock_mhz, host) for seat, host in zip(setup.seats, slower, strict=True)],
         window_end_ns=float(setup.timing.window_end_ns),
         deadline_ns=float(setup.timing.deadline_ns),
         slicing=setup.layout.slicing,
@@ -100,10 +104,44 @@ def play(device: SimulatedGpuDevice, setup: TrialSetup, clock_mhz: float | None)
     )
 
 
-def _player(device: SimulatedGpuDevice, seat: SimulatedTenant, setup: TrialSetup, clock_mhz: float | None) -> Player:
-    steps = _engine(device, seat, setup, clock_mhz) if device.served(seat.request.spec) else None
+def _host_slowdowns(device: SimulatedGpuDevice, setup: TrialSetup) -> list[float]:
+    """How much longer the tenants' host work takes, because together they want more cores than the host has."""
+    cores = setup.controls.host_cores
+    if cores is None:
+        return [1.0] * len(setup.seats)
+    wanted = np.array([[_cores_wanted(device, seat, setup.controls) / cores for seat in setup.seats]])
+    return [float(slowdown) for slowdown in core_slowdowns(wanted, wanted > 0)[0]]
+
+
+def _cores_wanted(device: SimulatedGpuDevice, seat: SimulatedTenant, controls: Controls) -> float:
+    """Share of the time in which its thread works on the host; waiting for the device wants no core."""
+    spec, requests = seat.request.spec, float(seat.load.outstanding)
+    if device.served(spec):
+        if seat.load.rate_rps:
+            requests = seat.load.rate_rps * device.request_s(spec, controls=controls)
+        running = round(min(max(requests, 1.0), spec.at_once or requests))
+        trace = device.engine_step(
+            spec, seat.part, StepShape(running, running * float(spec.seq or 1)), controls=controls
+        )
+    else:
+        trace = device.trace(seat.request, seat.part, controls)
+        requests = seat.load.rate_rps * trace.alone_ns() / NS if seat.load.rate_rps else requests
+    return min(trace.host_ns / trace.alone_ns(), 1.0) * min(requests, 1.0)
+
+
+def _player(
+    device: SimulatedGpuDevice, seat: SimulatedTenant, setup: TrialSetup, clock_mhz: float | None, host: float
+) -> Player:
+    steps: Steps | None = None
+    spec, controls = seat.request.spec, setup.controls
+    if device.served(spec):
+        load = _load(seat, setup, _engine_bytes(device, seat, setup))
+        steps = device.engine(spec, seat.part, load, clock_mhz=clock_mhz, controls=controls, host=host)
+    elif in_batches(spec):
+        load = _load(seat, setup, float(seat.part.memory_bytes))
+        steps = device.batching(spec, seat.part, load, clock_mhz=clock_mhz, controls=controls, host=host)
     if steps is None:
-        trace = device.trace(seat.request, seat.part, setup.controls, clock_mhz=clock_mhz)
+        trace = device.trace(seat.request, seat.part, controls, clock_mhz=clock_mhz).host_slowed(host)
     else:
         trace = plain_trace(kernels=steps.most_kernels, device_ns=float(steps.most_kernels))
     return Player(
@@ -122,23 +160,24 @@ def _player(device: SimulatedGpuDevice, seat: SimulatedTenant, setup: TrialSetup
     )
 
 
-def _engine(
-    device: SimulatedGpuDevice, seat: SimulatedTenant, setup: TrialSetup, clock_mhz: float | None
-) -> EngineTenant:
-    """Its cache gets what the others leave of the memory; several engines get equal parts of it."""
+def _engine_bytes(device: SimulatedGpuDevice, seat: SimulatedTenant, setup: TrialSetup) -> float:
+    """Memory of an engine, whose cache gets what the others leave; several engines get equal parts of it."""
     here = [neighbour for neighbour in setup.seats if neighbour.part.dram_domain == seat.part.dram_domain]
     engines = [neighbour for neighbour in here if device.served(neighbour.request.spec)]
     needed = sum(device.memory_bytes(neighbour.request.spec) for neighbour in here)
     spare = (seat.part.memory_bytes - needed) / len(engines)
     mine = device.memory_bytes(seat.request.spec) - device.tenant_bytes + spare
-    load = EngineLoad(
+    return min(mine, ENGINE_MEMORY * seat.part.memory_bytes)
+
+
+def _load(seat: SimulatedTenant, setup: TrialSetup, memory_bytes: float) -> EngineLoad:
+    return EngineLoad(
         window_end_ns=float(setup.timing.window_end_ns),
-        memory_bytes=min(mine, ENGINE_MEMORY * seat.part.memory_bytes),
+        memory_bytes=memory_bytes,
         arrivals_ns=seat.offsets_ns,
         in_flight=0 if seat.load.open else seat.load.outstanding,
         ramp_ns=float(setup.timing.window_start_ns),
     )
-    return device.engine(seat.request.spec, seat.part, load, clock_mhz=clock_mhz, controls=setup.controls)
 
 
 def timing_of(trial: Trial) -> Timing:
@@ -207,8 +246,10 @@ def seat_outcome(
 
 
 def _columns(request: RequestKernels, requests: Requests) -> RequestColumns:
+    served = np.isfinite(requests.done)  # a server refuses requests that can't be in time
+
     def whole(values: np.ndarray) -> Int64s:
-        return np.asarray(np.rint(values), dtype=np.int64)
+        return np.asarray(np.rint(np.where(np.isfinite(values), values, MISSING_NS)), dtype=np.int64)
 
     last = int(request.slot[-1]) + 1
     used = np.unique(request.slot)
@@ -225,7 +266,7 @@ def _columns(request: RequestKernels, requests: Requests) -> RequestColumns:
         first=first,
         done=whole(requests.done),
         device=whole(requests.device - request.waited_ns),
-        ok=np.ones(requests.done.size, np.int64),
+        ok=served.astype(np.int64),
         slot_ends=ends,
     )
 

@@ -6,20 +6,27 @@ from itertools import pairwise
 
 import numpy as np
 
-from cotenant.devices.simulated.simulated_gpu import ACTIVITIES, SimulatedGpuDevice
+from cotenant.devices.simulated import ACTIVITIES, SimulatedGpuDevice
 from cotenant.measure.assemble import Circumstances, assemble
 from cotenant.measure.provenance import now_utc
 from cotenant.measure.sampler import Samples
-from cotenant.measure.simulated.model_error import Modelled, request_times
+from cotenant.measure.simulated.model_error import Modelled
 from cotenant.measure.simulated.setup import TrialSetup, play, seat_outcome, set_up, shortages, unserved
-from cotenant.prediction.contention.engine import ACTIVITIES as COLUMNS
-from cotenant.prediction.contention.simulate import Outcome
+from cotenant.prediction.contention import ACTIVITIES as COLUMNS
+from cotenant.prediction.contention import Outcome
 from cotenant.prediction.gpu import GpuSpec
-from cotenant.prediction.power import timeline as sensors
-from cotenant.prediction.power.dies import TYPICAL, Die, Heat
-from cotenant.prediction.power.draw import Activity
-from cotenant.prediction.power.settling import FREE, Limits, settle
-from cotenant.prediction.power.timeline import Phase, timeline
+from cotenant.prediction.power import (
+    FREE,
+    TYPICAL,
+    Activity,
+    Die,
+    Heat,
+    Limits,
+    Phase,
+    read_sensors,
+    settle,
+    simulate_timeline,
+)
 from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import TrialRecords
 
@@ -37,15 +44,6 @@ class SimulatedBench(Modelled):
         """Describe every workload once, and note what follows what."""
         super().prepare(trials)
         self._following = {trial.number: following for trial, following in pairwise(trials)}
-
-    def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:
-        """Seconds of a request alone by tenant, in closed form."""
-        tenants = {tenant.of: tenant for trial in trials for tenant in trial.tenants}
-        return request_times(
-            self._device,
-            {name: tenant.workload for name, tenant in tenants.items()},
-            {name: tenant.load.outstanding for name, tenant in tenants.items()},
-        )
 
     def pause(self, seconds: float) -> None:
         """A no-op: nothing changes with time."""
@@ -144,7 +142,7 @@ def samples_of(
     ends_ns = (np.arange(1, len(outcome.activity) + 1) * outcome.period_ns).astype(np.int64)
     infos = {info.name: info for info in device.sensor_infos()}
     values = {name: outcome.activity[:, COLUMNS.index(_SHOWN[name])] for name in ACTIVITIES}
-    truth = timeline(
+    truth = simulate_timeline(
         device.gpu,
         [
             Phase(period_s * len(rows), _activity(rows.mean(axis=0)))
@@ -156,7 +154,7 @@ def samples_of(
         start=start,
         step_s=period_s * _HEATED,
     )
-    readings = sensors.read(device.gpu, truth, np.minimum(ends_ns / 1e9, truth.end))
+    readings = read_sensors(device.gpu, truth, np.minimum(ends_ns / 1e9, truth.end))
     values |= {
         "power_w": readings.power_w,
         "sm_clock_mhz": readings.clock_mhz,

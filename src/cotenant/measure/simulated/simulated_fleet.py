@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cotenant.devices.protocol import Device
-from cotenant.devices.simulated.simulated_gpu import SimulatedGpuDevice
+from cotenant.devices.simulated import SimulatedGpuDevice
 from cotenant.measure.assemble import Circumstances, assemble
 from cotenant.measure.gather import SeatOutcome
 from cotenant.measure.preconditions import DEGREES, PRECONDITION, START_C, WAITED_S
@@ -20,10 +20,18 @@ from cotenant.measure.simulated.model_error import Modelled
 from cotenant.measure.simulated.setup import NS, TrialSetup, play, seat_outcome, set_up, shortages, timing_of, unserved
 from cotenant.measure.simulated.simulated_bench import assumed_over_typical, mean_activity, samples_of
 from cotenant.prediction.gpu import GpuSpec
-from cotenant.prediction.power.dies import LONGHORN, Cooling, Die, Dies, Heat
-from cotenant.prediction.power.draw import Activity
-from cotenant.prediction.power.settling import settle_fleet
-from cotenant.prediction.power.timeline import Phase, timeline, warm
+from cotenant.prediction.power import (
+    LONGHORN,
+    Activity,
+    Cooling,
+    Die,
+    Dies,
+    Heat,
+    Phase,
+    settle_fleet,
+    simulate_timeline,
+    warm,
+)
 from cotenant.study.expand import stable_number
 from cotenant.study.preconditions import Before
 from cotenant.tenancy.nouns import Tenant, Trial
@@ -195,7 +203,7 @@ def _by_member(group: Device, trial: Trial) -> Iterator[tuple[str, tuple[Tenant,
 
 def _mean_clock(stage: _Stage, activity: Activity) -> float:
     timing, limits = stage.setup.timing, stage.setup.controls.limits
-    truth = timeline(
+    truth = simulate_timeline(
         stage.device.gpu,
         [Phase(timing.window_end_ns / NS, activity)],
         die=stage.die,

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from cotenant.analyse.neighbours.watching import Watched, watched_of
+from cotenant.analyse.neighbours import Watched, watched_of
 from cotenant.clients.exposition import Exposed
 from cotenant.clients.prometheus import PrometheusServer, Recorded
 from cotenant.clients.published import KNOWN_SOFTWARE, Software, read_published
 from cotenant.errors import WatchError
+from cotenant.measure.watch.recorder import WatchRecorder
 from cotenant.measure.watch.targets import own_name
 from cotenant.measure.watch.track import Track
-from cotenant.measure.watch.watch_session import WatchRecorder
 from cotenant.text import duration, listed, percent
 
 CLOCKS_APART_S = 5.0
@@ -66,7 +66,9 @@ def read_history(
     notes += _device_notes(recorded)
     unseen = ["CPU and GPU use of each tenant isn't in these metrics; watching on the machine itself shows it."]
     recorder = WatchRecorder(root, device, [f"--prometheus {server.name}"])
-    recorder.write(tracks, "processes", notes, unseen, last=True)
+    recorder.add(tracks, "processes")
+    recorder.close()
+    recorder.describe(tracks, notes, unseen, last=True)
     watched = watched_of([track.totals() for track in tracks], device=device, notes=notes, unseen=unseen)
     return watched, recorder.path
 

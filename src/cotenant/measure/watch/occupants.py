@@ -5,10 +5,9 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cotenant.analyse.neighbours.watching import CPU_S, GPU_S, Grant
-from cotenant.devices.cpu.cgroup import group_of, memory_limit_bytes, quota_cores
-from cotenant.devices.nvidia.nvml import DriverProblem, GpuFacts, find
-from cotenant.devices.nvidia.process_use import Occupant, ProcessUse, occupants
+from cotenant.analyse.neighbours import CPU_S, ENERGY_J, GPU_S, Grant
+from cotenant.devices.cpu import group_of, memory_limit_bytes, quota_cores
+from cotenant.devices.nvidia import DriverProblem, GpuFacts, Occupant, ProcessUse, find, occupants
 from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError, WatchError
 from cotenant.measure.watch.track import Track
@@ -217,13 +216,16 @@ class GpuReader:
             for track in tracks.get(pid, ()):
                 if self._use.missing is None:
                     track.add(t_s, {GPU_S: busy_s}, "NVML process utilisation")
+                    if self._use.joules is not None:
+                        joules = sum(self._use.joules.get(occupant.pid, 0.0) for occupant in mine)
+                        track.add(t_s, {ENERGY_J: joules}, "NVML energy, divided by time of kernels")
                 track.facts["gpu_memory_bytes"] = memory
                 track.facts["sharing"] = "mps" if any(occupant.mps for occupant in mine) else self.sharing
                 self._grants(track, mine, memory)
 
     def granted_by_mps(self, process: ProcessReader) -> str | None:
         """Note the share of SMs in a client's environment; a sentence if that can't be read."""
-        if not any(self._occupants[pid].mps for pid in (process.pid,) if pid in self._occupants):
+        if not any(self._occupants[pid].mps for pid in family(process.pid) if pid in self._occupants):
             return None
         variables = process.environment()
         if variables is None:

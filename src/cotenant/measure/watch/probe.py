@@ -24,7 +24,7 @@ USUAL = 6, 15.0
 LONGEST_S = 60.0
 
 
-def probe(session: "WatchSession", tenant: str, first_s: float = WATCH_FIRST_S) -> None:
+def probe_tenant(session: "WatchSession", tenant: str, first_s: float = WATCH_FIRST_S) -> None:
     """Watch for a while, then pause a tenant several times.
 
     Args:

@@ -11,14 +11,14 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cotenant.analyse.neighbours.watching import Grant
+from cotenant.analyse.neighbours import Grant
 from cotenant.clients.address import LOCAL, Address, ask, read_address
 from cotenant.clients.exposition import LIMIT_S, PATH, exposed
 from cotenant.clients.published import KNOWN_SOFTWARE, Published, Software, read_published
 from cotenant.errors import CotenantError, WatchError, WorkloadError
 from cotenant.measure.watch.occupants import GpuReader, ProcessReader, family
 from cotenant.measure.watch.track import Track
-from cotenant.workloads.servers.process import listening
+from cotenant.workloads.servers import listening
 
 LARGEST_PAGE = 16 << 20
 OUT_OF_REACH = 3
@@ -178,7 +178,7 @@ class Targets:
 
     def open_all(self) -> None:
         """Every server of this machine with known metrics, and the other processes on the GPU."""
-        candidates = [port for port, owner in self._ports.items() if owner != os.getpid()][:MOST_PORTS]
+        candidates = list(self._ports)[:MOST_PORTS]
         pages = [self._page(page_address(f"{LOCAL}:{port}"), None) for port in candidates]
         with ThreadPoolExecutor(8) as pool:
             answers = list(pool.map(_has_metrics, pages))
@@ -186,7 +186,8 @@ class Targets:
             if answered:
                 self._add_page(page)
                 if self._ports[port]:
-                    self._add_process(_oldest(self._ports[port]), list(page.tracks.values()))
+                    with suppress(WatchError):  # it ended meanwhile, and its page will be reported as gone
+                        self._add_process(_oldest(self._ports[port]), list(page.tracks.values()))
         known = {member for process in self.processes for member in family(process.pid)}
         there = [] if self._gpu is None else [pid for pid in self._gpu.pids if pid not in known]
         for pid in there[:MOST_PROCESSES]:
@@ -297,7 +298,7 @@ def _has_metrics(page: PageReader) -> bool:
 
 
 def _ports() -> dict[int, int]:
-    """Ports of this machine that something listens on, and its process; 0 where that is another user's."""
+    """Ports of this machine that something else listens on, and its process; 0 where that is another user's."""
     import psutil
 
     try:
@@ -307,7 +308,7 @@ def _ports() -> dict[int, int]:
     listed = {
         connection.laddr.port: connection.pid or 0
         for connection in found
-        if connection.status == psutil.CONN_LISTEN and connection.laddr
+        if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.pid != os.getpid()
     }
     return dict(sorted(listed.items()))
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.neighbours.totals import Totals
-from cotenant.analyse.neighbours.watching import CPU_S, GPU_S, Grant, TenantTotals
+from cotenant.analyse.neighbours import OF_PROCESS, Grant, TenantTotals, Totals
 
 
 class Track:
@@ -38,7 +37,7 @@ class Track:
         """A reading like the last one."""
         with self._lock:
             for role, values in self._values.items():
-                if role not in (CPU_S, GPU_S):  # read apart
+                if role not in OF_PROCESS:  # read apart
                     self._times[role].append(t_s)
                     values.append(values[-1])
 
