@@ -27,13 +27,16 @@ from cotenant.reporting.elements import (
     texts,
 )
 from cotenant.reporting.elements.html import page
-from cotenant.reporting.elements.markdown import markdown
-from cotenant.reporting.elements.terminal import terminal
+from cotenant.reporting.elements.markdown import to_markdown
+from cotenant.reporting.elements.terminal import to_terminal
 from cotenant.reporting.figures.figure import Figure, Understanding
+from cotenant.reporting.results.decided import choices_table
 from cotenant.reporting.results.methods import methods_elements
 from cotenant.reporting.results.watched import watched_elements
 from cotenant.tenancy.interval import Interval
+from cotenant.text import NOTHING
 from tests.analyse.decision.truth import Truth
+from tests.analyse.decision.ways import choice, way
 from validation.scripted_neighbours import Script, play
 from validation.watching import READ_EVERY_S, readings
 
@@ -64,7 +67,7 @@ def words(text: str) -> str:
 
 def on_terminal(elements, width=400) -> str:
     console = Console(file=StringIO(), width=width, markup=False, highlight=False)
-    for part in terminal(elements):
+    for part in to_terminal(elements):
         console.print(part)
     return words(console.file.getvalue())
 
@@ -76,7 +79,7 @@ def on_page(elements) -> str:
 
 
 def in_markdown(elements) -> str:
-    return words(re.sub(r"\\(.)", r"\1", markdown(elements)))
+    return words(re.sub(r"\\(.)", r"\1", to_markdown(elements)))
 
 
 def watched():
@@ -99,7 +102,7 @@ def test_names_are_text_everywhere():
     assert "<img" not in whole
     assert "\x1b" not in whole
     assert "\x1b" not in on_terminal(elements)
-    assert re.search(r"(?<!\\)<", markdown(elements)) is None
+    assert re.search(r"(?<!\\)<", to_markdown(elements)) is None
 
 
 def test_a_prediction_beyond_its_limit_is_drawn_as_missed():
@@ -114,10 +117,18 @@ def test_a_prediction_beyond_its_limit_is_drawn_as_missed():
 def test_a_row_too_long_for_a_line_is_cut_and_others_are_not():
     table = DataTable(("mix", "verdict"), (("m" * 90, "share"), ("short", "share")), ruled=False, cut=("mix",))
     console = Console(file=StringIO(), width=80)
-    console.print(*terminal([table]))
+    console.print(*to_terminal([table]))
     lines = console.file.getvalue().splitlines()
     assert len(lines) == 3
     assert all("share" in line for line in lines[1:])
+
+
+def test_served_traffic_has_no_column_of_work():
+    served = choice(way("scheduled", None, half=None))
+    assert "work" not in choices_table([served]).columns
+    both = choices_table([served, choice(way("mps", 1.5))])
+    work = both.columns.index("work")
+    assert [row[work] for row in both.rows] == [NOTHING, "1.50x"]
 
 
 def test_methods_are_those_of_the_run():

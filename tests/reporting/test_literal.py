@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.reporting.terminal.literal import literal
+from cotenant.text import literal
 
 
 def test_ordinary_names_stay_as_they_are():

@@ -8,7 +8,8 @@ from cotenant.devices.catalogue import DeviceInfo
 from cotenant.devices.protocol import SharingMode
 from cotenant.measure.batching.impact import BatchAnswer
 from cotenant.prediction.batch_limit import Growth, Room, predict
-from cotenant.reporting.terminal.batch_sizes import batch_tables
+from cotenant.reporting.elements.terminal import to_terminal
+from cotenant.reporting.results.batch_sizes import batch_elements
 from cotenant.reporting.terminal.lists import device_list
 
 PROCESSES = SharingMode("processes", "a process each", available=True)
@@ -41,7 +42,7 @@ def test_the_table_of_batches_drops_columns_before_wrapping_names():
     answer = BatchAnswer(
         "efficientnet-v2-s", "float16", "sim:t4", simulated=True, predicted=predict(growth, Room(10**10))
     )
-    wide, narrow, narrowest = (shown(*batch_tables([answer]), width=width) for width in (100, 80, 70))
+    wide, narrow, narrowest = (shown(*to_terminal(batch_elements([answer])), width=width) for width in (100, 80, 70))
     assert all("efficientnet-v2-s" in text for text in (wide, narrow, narrowest))
     assert [("weights" in text, "per item" in text) for text in (wide, narrow, narrowest)] == [
         (True, True),

@@ -9,9 +9,9 @@ from rich.console import Console
 from cotenant.analyse.sharing.summarise import summarise
 from cotenant.analyse.sharing.summary import Summary
 from cotenant.devices.protocol import Finding
-from cotenant.reporting.elements.terminal import sentence_list, terminal
+from cotenant.reporting.elements.terminal import sentence_list, to_terminal
 from cotenant.reporting.results.measured import failed_checks, run_facts, summary_elements
-from cotenant.reporting.terminal.checkup import checkup
+from cotenant.reporting.terminal.checkup import checkup_lines
 from cotenant.reporting.terminal.grouped import listing
 from cotenant.reporting.terminal.lists import QueryAnswer
 from cotenant.tenancy.records import TenantObservation
@@ -55,11 +55,11 @@ def page(*parts, width: int = 80) -> str:
 
 def summary_tables(summary, reasons=None):
     checks = failed_checks(summary.mixes, reasons or {})
-    return terminal([*summary_elements(summary), *([checks] if checks else [])])
+    return to_terminal([*summary_elements(summary), *([checks] if checks else [])])
 
 
 def heading(manifests, summary):
-    (part,) = terminal([run_facts(manifest, summary) for manifest in manifests])
+    (part,) = to_terminal([run_facts(manifest, summary) for manifest in manifests])
     return part
 
 
@@ -122,7 +122,7 @@ def test_hostile_names_come_out_literally():
     assert page(heading([manifest], study("a", "b")), width=200).count(SHOWN) == 3
     assert SHOWN in page(sentence_list([HOSTILE]))
     assert SHOWN in page(listing([HOSTILE], [[1]]))
-    assert page(*checkup([Finding(HOSTILE, "ok", HOSTILE, fix=HOSTILE)]), width=200).count(SHOWN) == 3
+    assert page(*checkup_lines([Finding(HOSTILE, "ok", HOSTILE, fix=HOSTILE)]), width=200).count(SHOWN) == 3
 
 
 def test_an_answer_with_too_many_columns_is_printed_row_by_row():

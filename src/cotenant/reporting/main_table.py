@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from cotenant.analyse.dvfs import Sweep
 from cotenant.analyse.findings import Apart, ModelStages, by_model, short
 from cotenant.analyse.result import Result
-from cotenant.analyse.sharing.capacity import CapacityCurve, beside_alone, capacity_curves
-from cotenant.analyse.sharing.cells import settings_said
+from cotenant.analyse.sharing import CapacityCurve, beside_alone, capacity_curves, settings_said
 from cotenant.text import NOTHING, figure, in_time, percent, with_interval
 
 MOST_ROWS = 10
@@ -37,8 +36,8 @@ def main_table(result: Result) -> MainTable | None:
         return knees_of(knees)
     if result.before_any_mix:
         return None
-    models = by_model(result.stages, {tenant.of: tenant.mean_latency_ms for tenant in result.tenants})
-    return stages_of(models) if models else None
+    models = by_model(result.valid_stages, {tenant.of: tenant.mean_latency_ms for tenant in result.tenants})
+    return stages_of(models, by_model(result.stages)) if result.stages else None
 
 
 def members_apart(members: Sequence[Apart]) -> MainTable:
@@ -94,8 +93,10 @@ def knees_of(curves: Sequence[CapacityCurve]) -> MainTable:
     return MainTable(("tenant", "where", "kept up to", "missed at", "of alone"), tuple(rows))
 
 
-def stages_of(models: Sequence[ModelStages]) -> MainTable:
-    """Time and largest stages of each model."""
+def stages_of(models: Sequence[ModelStages], every: Sequence[ModelStages] = ()) -> MainTable:
+    """Time and largest stages of each model; of those without a valid trial only the name."""
+    known = {stages.model for stages in models}
+    unknown = [(stages.model, NOTHING, "no valid trial") for stages in every if stages.model not in known]
     rows = tuple(
         (
             stages.model,
@@ -106,4 +107,4 @@ def stages_of(models: Sequence[ModelStages]) -> MainTable:
         )
         for stages in models[:MOST_ROWS]
     )
-    return MainTable(("model", "a request", "where the time goes"), rows)
+    return MainTable(("model", "a request", "where the time goes"), (*rows, *unknown)[:MOST_ROWS])

@@ -10,6 +10,7 @@ from cotenant.api.view import _compared
 from cotenant.reporting.browser.server import LIMITS, ViewServer
 from cotenant.reporting.browser.site import site_over
 from tests.reporting.browser.view_runs import write_run
+from tests.support import pace
 
 
 class Browserless:
@@ -20,7 +21,7 @@ class Browserless:
         self.url = server.url
 
     def ask(self, path, method="GET", host=None, body=None, **headers):
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=pace.seconds(60))
         try:
             connection.putrequest(method, path, skip_host=True)
             connection.putheader("Host", f"127.0.0.1:{self.server.port}" if host is None else host)
@@ -58,7 +59,7 @@ def serve():
         index.close()
         with server:
             server.stop()
-            thread.join(60)
+            thread.join(pace.seconds(60))
 
 
 @pytest.fixture(scope="session")

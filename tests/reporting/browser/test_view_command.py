@@ -14,6 +14,7 @@ import pytest
 from cotenant.cli.main import main
 from cotenant.errors import RunFolderError
 from cotenant.reporting.browser.server import ViewServer
+from tests.support import pace
 
 
 @pytest.fixture(autouse=True)
@@ -32,10 +33,10 @@ def test_it_prints_its_address_answers_and_ends_with_ctrl_c(runs):
     ) as process:
         url = process.stdout.readline().strip()
         assert url.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(url, timeout=60) as answer:
+        with urllib.request.urlopen(url, timeout=pace.seconds(60)) as answer:
             assert b"pairs/monday" in answer.read()
         os.kill(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=pace.seconds(60))
     assert process.returncode == 0
     assert out == ""
     assert "Ctrl-C ends it" in err
@@ -81,18 +82,18 @@ def test_shutdown_waits_for_answers_in_progress(serve, runs):
 
     def slow(_):
         inside.set()
-        go_on.wait(60)
+        go_on.wait(pace.seconds(60))
         made.append("answer")
         raise RunFolderError("no")
 
     site.server.site._compare = slow
     keys = "&".join(f"run={site.key(name)}" for name in ("pairs/monday", "pairs/tuesday"))
     threading.Thread(target=site.ask, args=(f"/compare?{keys}",)).start()
-    assert inside.wait(60)
+    assert inside.wait(pace.seconds(60))
     ending = threading.Thread(target=site.server.site.close)
     ending.start()
     assert site.ask("/").status == 503
     assert ending.is_alive()
     go_on.set()
-    ending.join(60)
+    ending.join(pace.seconds(60))
     assert made == ["answer"]

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from tests.reporting.browser.view_runs import write_run
+from tests.support import pace
 
 REFUSED = ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "X"]
 
@@ -19,7 +20,7 @@ def test_only_reading_is_allowed(site, method):
 
 
 def test_a_body_is_never_taken_for_the_next_request(site):
-    with socket.create_connection(("127.0.0.1", site.server.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", site.server.port), timeout=pace.seconds(5)) as connection:
         inner = b"GET /runs.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
         connection.sendall(
             b"GET /style.css HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
@@ -59,7 +60,7 @@ def test_other_host_names_are_refused_against_dns_rebinding(site, host):
 
 
 def test_two_host_headers_are_refused(site):
-    with socket.create_connection(("127.0.0.1", site.server.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", site.server.port), timeout=pace.seconds(5)) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
         assert connection.recv(64).startswith(b"HTTP/1.1 400")
 
@@ -116,7 +117,7 @@ def test_every_answer_has_the_same_security_headers(site):
 
 @pytest.mark.parametrize("line", [b"nonsense", b"GET", b"GET / HTTP/9.9", b"GET / HTTP/1.1 x", b"GET " + b"/" * 70000])
 def test_a_malformed_request_gets_a_sentence_or_nothing_and_the_server_continues(site, line):
-    with socket.create_connection(("127.0.0.1", site.server.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", site.server.port), timeout=pace.seconds(5)) as connection:
         connection.sendall(line + b"\r\nHost: localhost\r\n\r\n")
         first = connection.recv(64)
     assert first == b"" or b" 4" in first or b" 5" in first
@@ -137,7 +138,7 @@ def test_an_internal_error_is_a_sentence_and_the_server_continues(site, monkeypa
 
 def test_a_slow_client_is_closed_at_its_deadline(serve, runs):
     site = serve(runs, head_s=1.0)
-    with socket.create_connection(("127.0.0.1", site.server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", site.server.port), timeout=pace.seconds(10)) as connection:
         begin = time.monotonic()
         with contextlib.suppress(OSError):
             while time.monotonic() - begin < 25:
@@ -149,13 +150,13 @@ def test_a_slow_client_is_closed_at_its_deadline(serve, runs):
                         break
                 except BlockingIOError:
                     pass
-                connection.settimeout(10)
+                connection.settimeout(pace.seconds(10))
         assert time.monotonic() - begin < 20, "by default it would be 15 s and more"
     assert site.ask("/").status == 200
 
 
 def test_idle_connections_beyond_the_limit_are_closed_and_the_last_one_is_served(site):
-    held = [socket.create_connection(("127.0.0.1", site.server.port), timeout=5) for _ in range(70)]
+    held = [socket.create_connection(("127.0.0.1", site.server.port), timeout=pace.seconds(5)) for _ in range(70)]
     try:
         closed = 0
         assert site.ask("/style.css").status == 200

@@ -155,7 +155,7 @@ class Headlines:
 
 
 def _headline(entry: RunEntry) -> Headline:
-    from cotenant.analyse.decision.wording import headline
+    from cotenant.analyse.decision import headline
     from cotenant.analyse.result import result_of
     from cotenant.store.reading import open_runs
     from cotenant.store.run_records import run_records

@@ -10,10 +10,7 @@ from urllib.parse import urlencode
 from cotenant import __version__
 from cotenant.reporting.browser.entry import STATES, RunEntry
 from cotenant.reporting.browser.index import ListedRun
-from cotenant.reporting.browser.progress import RunProgress
-from cotenant.reporting.elements import Element
-from cotenant.reporting.elements.html import fragment
-from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.html.assets import environment
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -99,7 +96,7 @@ def list_page(
 ) -> str:
     """All runs, with filters."""
     entries = [listed.entry for listed in runs]
-    return _render(
+    return render(
         "list.html.j2",
         root=root,
         chosen=chosen,
@@ -112,84 +109,29 @@ def list_page(
     )
 
 
-def rows_part(chosen: ChosenRuns, choice: RunFilter, checked: frozenset[str]) -> str:
-    """Only the list's table, to replace an older one."""
-    return _render("rows.html.j2", chosen=chosen, choice=choice, checked=checked)
-
-
-def progress_page(entry: RunEntry, progress: RunProgress) -> str:
-    """A run in progress."""
-    return _render("progress.html.j2", entry=entry, progress=progress)
-
-
-def progress_part(entry: RunEntry, progress: RunProgress) -> str:
-    """The part that changes."""
-    return _render("standing.html.j2", entry=entry, progress=progress)
-
-
-def compare_page(runs: Sequence[RunEntry], compared: Sequence[Element] | None, refusal: str, hint: str) -> str:
-    """Two runs, or a history of more; or why they can't be compared."""
-    return _render(
-        "compare.html.j2",
-        runs=runs,
-        compared=None if compared is None else fragment(compared),
-        refusal=refusal,
-        hint=hint,
-    )
-
-
-def message_page(title: str, sentence: str, hint: str = "") -> str:
-    """One sentence."""
-    return _render("message.html.j2", title=title, sentence=sentence, hint=hint)
-
-
-def links_part(runs: Sequence[RunEntry]) -> str:
-    """Links above a report."""
-    return _render("links.html.j2", runs=runs)
-
-
 @cache
 def style() -> str:
     """The report's style plus the style of these pages."""
     report = resources.files("cotenant.reporting.html") / "templates" / "report.css"
-    return f"{report.read_text('utf-8')}\n{_own('view.css')}"
+    return f"{report.read_text('utf-8')}\n{own('view.css')}"
 
 
 @cache
-def script() -> str:
-    """The pages' only script."""
-    return _own("view.js")
-
-
-@cache
-def icon() -> str:
-    """The icon, an SVG."""
-    return _own("icon.svg")
-
-
-def _own(name: str) -> str:
+def own(name: str) -> str:
+    """A file of these pages."""
     return (resources.files("cotenant.reporting.browser") / "templates" / name).read_text("utf-8")
 
 
-def _render(template: str, **values: Any) -> str:
+def render(template: str, **values: Any) -> str:
+    """A page, or the part of one that changes."""
     return _environment().get_template(template).render(values)
 
 
 @cache
 def _environment() -> "Environment":
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("cotenant.reporting.browser", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        # No character of a name may reorder or hide others.
-        finalize=lambda value: literal(value) if type(value) is str else value,
-    )
-    environment.globals.update(version=__version__, meanings=STATES)
-    return environment
+    made = environment("cotenant.reporting.browser")
+    made.globals.update(version=__version__, meanings=STATES)
+    return made
 
 
 def live_page() -> str:

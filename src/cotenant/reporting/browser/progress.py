@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from cotenant.analyse.tabular import fields_of
 from cotenant.errors import RunFolderError, StudyError
 from cotenant.reporting.browser.entry import STATES
 from cotenant.reporting.browser.index import ListedRun
@@ -48,15 +49,8 @@ class RunProgress:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "state": self.state,
-            "running": self.running,
-            "why": self.why,
-            "trials": self.trials,
-            "verdicts": dict(self.verdicts),
-            "block": self.block,
-            "blocks_min": self.blocks_min,
-            "blocks_max": self.blocks_max,
+        known = fields_of(self, "running", without=("meaning", "resume"), last_utc="last_trial_utc")
+        return known | {
             "last_trial_utc": self.last_utc or None,
             "devices": [device._asdict() for device in self.devices],
         }

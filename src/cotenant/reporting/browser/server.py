@@ -10,11 +10,21 @@ from typing import Self
 from urllib.parse import unquote
 
 from cotenant.errors import CotenantError
-from cotenant.reporting.browser.pages import message_page
+from cotenant.reporting.browser.pages import render
 from cotenant.reporting.browser.site import Response, Site
-from cotenant.serving.http.access import is_of_another_site, name_of
-from cotenant.serving.http.listener import listener_at, listening
-from cotenant.serving.http.messages import Answer, HttpLimits, HttpRequest, Reply, Responder, Status, status_of
+from cotenant.serving.http import (
+    Answer,
+    HttpLimits,
+    HttpRequest,
+    Reply,
+    Responder,
+    Status,
+    is_of_another_site,
+    listener_at,
+    listening,
+    name_of,
+    status_of,
+)
 
 ADDRESS = "127.0.0.1"
 NAMES = frozenset({"127.0.0.1", "localhost"})
@@ -94,7 +104,10 @@ class _Pages(Responder):
         elif os.environ.get("COTENANT_DEBUG"):
             traceback.print_exception(error)
         headers = error.headers if isinstance(error, Status) else {}
-        return _reply(Response(message_page(status.phrase, sentence), status=status), **headers)
+        return _reply(
+            Response(render("message.html.j2", title=status.phrase, sentence=sentence, hint=""), status=status),
+            **headers,
+        )
 
     async def _page(self, request: HttpRequest) -> Reply:
         return _reply(await asyncio.to_thread(self._site.answer, unquote(request.path), request.query))

@@ -16,8 +16,9 @@ from cotenant.errors import CotenantError
 from cotenant.reporting.browser import pages
 from cotenant.reporting.browser.entry import RunEntry, Stamp
 from cotenant.reporting.browser.index import Index, ListedRun, quietly
-from cotenant.reporting.browser.pages import RunFilter, choose, links_part
+from cotenant.reporting.browser.pages import RunFilter, choose, render
 from cotenant.reporting.browser.progress import progress_of
+from cotenant.reporting.elements.html import fragment
 from cotenant.reporting.results.compared import AnyComparison, compared_elements
 
 POLICY = (
@@ -58,14 +59,14 @@ class Site:
             "/compare": self._comparison,
             "/report": self._side_by_side,
             "/style.css": lambda _: Response(pages.style(), "text/css"),
-            "/script.js": lambda _: Response(pages.script(), "text/javascript"),
-            "/favicon.ico": lambda _: Response(pages.icon(), "image/svg+xml"),
+            "/script.js": lambda _: Response(pages.own("view.js"), "text/javascript"),
+            "/favicon.ico": lambda _: Response(pages.own("icon.svg"), "image/svg+xml"),
         }
         self._of_a_run: Mapping[str, Callable[[ListedRun], Response]] = {
             "": self._report,
             "progress": self._progress,
             "progress.json": lambda run: _json(progress_of(run).to_json()),
-            "standing": lambda run: Response(pages.progress_part(run.entry, progress_of(run))),
+            "standing": lambda run: Response(render("standing.html.j2", entry=run.entry, progress=progress_of(run))),
         }
 
     def answer(self, path: str, query: str) -> Response:
@@ -100,8 +101,8 @@ class Site:
             return self._fixed[path]
         match path.split("/"):
             case ["", "run", key, *rest] if (part := "/".join(rest)) in self._of_a_run:
-                page = self._of_a_run[part]
-                return lambda _: page(self._listed(key))
+                run_page = self._of_a_run[part]
+                return lambda _: run_page(self._listed(key))
         raise NoSuchPage("There is no such page.")
 
     def _listed(self, key: str) -> ListedRun:
@@ -117,7 +118,8 @@ class Site:
 
     def _rows(self, asked: Asked) -> Response:
         choice = RunFilter.of(asked)
-        return Response(pages.rows_part(choose(self._index.all(), choice), choice, frozenset(asked.get("run", ()))))
+        chosen, checked = choose(self._index.all(), choice), frozenset(asked.get("run", ()))
+        return Response(render("rows.html.j2", chosen=chosen, choice=choice, checked=checked))
 
     def _runs_json(self, asked: Asked) -> Response:
         chosen = choose(self._index.all(), RunFilter.of(asked))
@@ -127,7 +129,7 @@ class Site:
         return self._made_report([run.entry])
 
     def _progress(self, run: ListedRun) -> Response:
-        return Response(pages.progress_page(run.entry, progress_of(run)))
+        return Response(render("progress.html.j2", entry=run.entry, progress=progress_of(run)))
 
     def _side_by_side(self, asked: Asked) -> Response:
         return self._made_report(self._several(asked))
@@ -141,10 +143,11 @@ class Site:
         if len(runs) < 2:
             raise NoSuchPage("Choose two runs or more in the list, then compare.")
         try:
-            comparison = compared_elements(self._compare([run.path for run in runs]), explain=True, folded=True)
+            compared = fragment(compared_elements(self._compare([run.path for run in runs]), explain=True, folded=True))
+            refusal = hint = ""
         except CotenantError as problem:
-            return Response(pages.compare_page(runs, None, problem.message, problem.hint or ""))
-        return Response(pages.compare_page(runs, comparison, "", ""))
+            compared, refusal, hint = None, problem.message, problem.hint or ""
+        return Response(render("compare.html.j2", runs=runs, compared=compared, refusal=refusal, hint=hint))
 
     def _several(self, asked: Asked) -> list[RunEntry]:
         """The selected runs, oldest first: before, now."""
@@ -162,7 +165,7 @@ def _asked(query: str) -> Asked:
 
 
 def _message(status: HTTPStatus, title: str, sentence: str, hint: str = "") -> Response:
-    return Response(pages.message_page(title, sentence, hint), status=status)
+    return Response(render("message.html.j2", title=title, sentence=sentence, hint=hint), status=status)
 
 
 def _json(data: Any) -> Response:
@@ -215,7 +218,7 @@ class ReportCache:
         Raises:
             RunFolderError: A run is damaged.
         """
-        links = links_part(runs)
+        links = render("links.html.j2", runs=runs)
         key = links, tuple((run.path, run.stamp) for run in runs)
         with self._lock:  # one at a time: two long runs might not fit into memory
             if key not in self._kept:
@@ -230,7 +233,7 @@ def _made(paths: Sequence[Path], links: str) -> str:
     from cotenant.errors import WatchedRuns
     from cotenant.reporting.figures.every import figures
     from cotenant.reporting.figures.material import gather
-    from cotenant.reporting.html.page import page
+    from cotenant.reporting.html.page import run_page
     from cotenant.reporting.results.watched import watched_page
     from cotenant.store.watched import read_watched
 
@@ -239,7 +242,7 @@ def _made(paths: Sequence[Path], links: str) -> str:
             material = gather(paths)
         except WatchedRuns:
             return watched_page(read_watched(paths), links=links)
-    return page(material, figures(material), links=links)
+    return run_page(material, figures(material), links=links)
 
 
 def policy_of(report: str) -> str:

@@ -6,8 +6,9 @@ and `elements.markdown` render any list of them. What one of them shows, the oth
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from cotenant.front import front
 from cotenant.reporting.figures.figure import Figure
 from cotenant.tenancy.interval import Interval
 
@@ -203,3 +204,10 @@ def grouped(
         groups.setdefault(heading, []).append(row)
     sections = tuple(RowGroup(heading, tuple(lines)) for heading, lines in groups.items())
     return DataTable(tuple(columns), groups=sections, numbers=frozenset(columns[1:]), narrow=narrow)
+
+
+if TYPE_CHECKING:
+    from cotenant.reporting.elements.markdown import to_markdown
+    from cotenant.reporting.elements.terminal import to_terminal
+else:
+    __getattr__, __dir__ = front(__name__, __file__)

@@ -15,13 +15,12 @@ from cotenant.reporting.elements import (
     Sentences,
     Value,
 )
-from cotenant.reporting.terminal.literal import literal
-from cotenant.text import NOTHING
+from cotenant.text import NOTHING, literal
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#!|~&@])")
 
 
-def markdown(elements: Iterable[Element], *, level: int = 2) -> str:
+def to_markdown(elements: Iterable[Element], *, level: int = 2) -> str:
     """The text of elements, with sections from this level of heading on."""
     return "\n\n".join(part for element in elements if (part := _part(element, level)))
 
@@ -43,7 +42,7 @@ def _part(element: Element, level: int) -> str:
 
 
 def _section(section: Section, level: int) -> str:
-    inside = markdown(section.elements, level=level + 1)
+    inside = to_markdown(section.elements, level=level + 1)
     if section.folded:
         return f"<details><summary>{escaped(section.title)}</summary>\n\n{inside}\n\n</details>"
     return f"{'#' * level} {escaped(section.title)}\n\n{inside}"

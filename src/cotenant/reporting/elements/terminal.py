@@ -26,7 +26,7 @@ from cotenant.reporting.elements import (
 )
 from cotenant.reporting.terminal.grouped import Fitting, Grouped, cell, listing
 from cotenant.reporting.terminal.grouped import GroupedRows as Rows
-from cotenant.reporting.terminal.literal import literal
+from cotenant.text import literal
 
 NARROWEST = 80
 """Minimum width of a terminal."""
@@ -43,7 +43,7 @@ STYLES: dict[Tone, str] = {
 }
 
 
-def terminal(elements: Iterable[Element]) -> tuple[RenderableType, ...]:
+def to_terminal(elements: Iterable[Element]) -> tuple[RenderableType, ...]:
     """What rich prints, a blank line between elements; sentences that follow each other stay together."""
     parts: list[RenderableType] = []
     lines: list[Text] = []
@@ -55,7 +55,7 @@ def terminal(elements: Iterable[Element]) -> tuple[RenderableType, ...]:
         else:
             parts += [Lines(*lines)] if lines else []
             lines = []
-            parts += terminal(element.elements) if isinstance(element, Section) else _parts(element)
+            parts += to_terminal(element.elements) if isinstance(element, Section) else _parts(element)
     return (*parts, Lines(*lines)) if lines else tuple(parts)
 
 

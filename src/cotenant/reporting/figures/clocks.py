@@ -4,10 +4,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cotenant.analyse.variability.frequency import ClockCurve
+from cotenant.analyse.variability import ClockCurve
 from cotenant.reporting.figures.figure import MOST_POINTS, Figure, Row, Spec, Understanding
-from cotenant.reporting.figures.style import ACCENT, PALETTE, colour, faceted, tips
-from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.figures.style import (
+    ACCENT,
+    LOOSE,
+    PALETTE,
+    colour,
+    equal,
+    faceted,
+    known,
+    marks,
+    quantity,
+    tips,
+)
+from cotenant.text import literal
 
 MEASURED, FITTED = "measured", "curve"
 UNITS = {
@@ -58,28 +69,15 @@ def _timeline(timeline: "SensorTimeline", name: str) -> Figure:
         for held in sorted(timeline.held, key=lambda held: held.from_s - held.to_s)[:most]
         for label in labels
     ]
-    x = {"field": "t_s", "type": "quantitative", "title": "seconds", "scale": {"nice": False}}
-    line = {
-        "transform": [{"filter": {"field": "value", "valid": True}}],
-        "mark": {"type": "line", "strokeWidth": 1.5, "color": ACCENT},
-        "encoding": {
-            "x": x,
-            "y": {"field": "value", "type": "quantitative", "title": None, "scale": {"zero": False}},
-            "tooltip": tips(("t_s", "#second"), ("value", "#value")),
-        },
-    }
+    x = quantity("t_s", "seconds", scale={"nice": False})
+    encoding = {"x": x, "y": quantity("value", scale=LOOSE), "tooltip": tips(("t_s", "#second"), ("value", "#value"))}
+    line = marks("line", encoding, known("value"), strokeWidth=1.5, color=ACCENT)
     spec = {"layer": [*([_held(x, timeline)] if timeline.held else []), line]}
+    head = f"{timeline.gpu}, {timeline.source}{'.' if timeline.said else ''}"
     return Figure(
         name,
         "Clock, power and temperature over time",
-        literal(
-            " ".join(
-                [
-                    f"{timeline.gpu}, {timeline.source}." if timeline.said else f"{timeline.gpu}, {timeline.source}",
-                    *timeline.said,
-                ]
-            )
-        ),
+        literal(" ".join([head, *timeline.said])),
         faceted("panel", labels, spec, 80, {"scale": {"y": "independent"}}),
         tuple(rows),
         TIMELINE,
@@ -92,23 +90,16 @@ def _held(x: Spec, timeline: "SensorTimeline") -> Spec:
     reasons = sorted({held.reason for held in timeline.held})
     shades = colour("reason", reasons, "held down by")
     shades["scale"]["range"] = [PALETTE[(5 + number) % len(PALETTE)] for number in range(len(reasons))]
-    return {
-        "transform": [{"filter": {"field": "until_s", "valid": True}}],
-        "mark": {"type": "rect", "opacity": 0.22},
-        "encoding": {"x": x, "x2": {"field": "until_s"}, "color": shades, "tooltip": tips(("reason", "held by"))},
-    }
+    encoding = {"x": x, "x2": {"field": "until_s"}, "color": shades, "tooltip": tips(("reason", "held by"))}
+    return marks("rect", encoding, known("until_s"), opacity=0.22)
 
 
 def _clock(curve: ClockCurve, name: str) -> Figure:
     panels = ["time, ms", "power, W", "energy, J"]
     rows: list[Row] = []
     for point in curve.points[:: -(-len(curve.points) // 500)]:
-        shared = {
-            "clock": point.clock_mhz,
-            "kind": MEASURED,
-            "gpu": literal(point.gpu),
-            "settings": literal(point.settings),
-        }
+        shared = {"clock": point.clock_mhz, "kind": MEASURED}
+        shared |= {"gpu": literal(point.gpu), "settings": literal(point.settings)}
         rows.append(shared | {"panel": panels[0], "value": point.time_ms})
         if point.power_w is not None:
             rows.append(shared | {"panel": panels[1], "value": point.power_w})
@@ -127,24 +118,13 @@ def _clock(curve: ClockCurve, name: str) -> Figure:
                 {"panel": panel, "clock": float(at), "value": float(value), "kind": FITTED}
                 for at, value in zip(grid, values, strict=True)
             ]
-    x = {"field": "clock", "type": "quantitative", "title": "clock, MHz", "scale": {"zero": False}}
-    y = {"field": "value", "type": "quantitative", "title": None, "scale": {"zero": False}}
+    x, y = quantity("clock", "clock, MHz", scale=LOOSE), quantity("value", scale=LOOSE)
+    tip = tips(("gpu", "GPU"), ("settings", "set to"), ("clock", "#MHz"), ("value", "#value"))
+    points = {"x": x, "y": y, "tooltip": tip}
     spec = {
         "layer": [
-            {
-                "transform": [{"filter": {"field": "kind", "equal": FITTED}}],
-                "mark": {"type": "line", "color": PALETTE[1]},
-                "encoding": {"x": x, "y": y},
-            },
-            {
-                "transform": [{"filter": {"field": "kind", "equal": MEASURED}}],
-                "mark": {"type": "point", "filled": True, "size": 40, "color": ACCENT, "opacity": 0.8},
-                "encoding": {
-                    "x": x,
-                    "y": y,
-                    "tooltip": tips(("gpu", "GPU"), ("settings", "set to"), ("clock", "#MHz"), ("value", "#value")),
-                },
-            },
+            marks("line", {"x": x, "y": y}, equal("kind", FITTED), color=PALETTE[1]),
+            marks("point", points, equal("kind", MEASURED), filled=True, size=40, color=ACCENT, opacity=0.8),
         ]
     }
     drawn = [panel for panel in panels if any(row["panel"] == panel for row in rows)]

@@ -4,15 +4,13 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cotenant.analyse.sharing.capacity import LatencyCurve
-from cotenant.analyse.sharing.cells import Cell, sharing_said
+from cotenant.analyse.sharing import Cell, LatencyCurve, sharing_said
 from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure, Row, Spec, Understanding
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import ALONE, Condition, mode_of
-from cotenant.reporting.figures.style import LIMIT, QUIET, faceted, tips
-from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.figures.style import LIMIT, QUIET, faceted, known, label, marks, quantity, tips
 from cotenant.store.reduced import MOST_TRIALS_DRAWN
-from cotenant.text import milliseconds
+from cotenant.text import literal, milliseconds
 
 TITLE = "Latency distributions"
 FEWEST_POINTS_PER_CURVE = 8
@@ -34,26 +32,24 @@ TIMELINE = Understanding(
     f"most {MOST_TRIALS_DRAWN} trials of a mix are drawn, spread over the run.",
 )
 
-_PERCENTILES = {
-    "field": "odds",
-    "type": "quantitative",
-    "title": "share of requests at least as fast",
-    "scale": {"type": "log", "nice": False},
-    "axis": {
+_PERCENTILES = quantity(
+    "odds",
+    "share of requests at least as fast",
+    scale={"type": "log", "nice": False},
+    axis={
         "values": [1, 2, 10, 20, 100, 1000, 10000, 100000],
         "labelExpr": "{'1':'min','2':'p50','10':'p90','20':'p95','100':'p99','1000':'p99.9',"
         "'10000':'p99.99','100000':'p99.999'}[toString(datum.value)]",
         "labelOverlap": "greedy",
         "grid": True,
     },
-}
-_MILLISECONDS = {
-    "field": "latency_ms",
-    "type": "quantitative",
-    "title": "latency, ms",
-    "scale": {"type": "log", "nice": False, "padding": 8},
-    "axis": {"tickCount": 5, "format": "~g"},
-}
+)
+_MILLISECONDS = quantity(
+    "latency_ms",
+    "latency, ms",
+    scale={"type": "log", "nice": False, "padding": 8},
+    axis={"tickCount": 5, "format": "~g"},
+)
 
 
 def latency_figure(material: Material, condition: Condition) -> Figure | Absent:
@@ -118,37 +114,26 @@ def mix_curves_spec() -> Spec:
 
 
 def _end_label(state: str, colour: Spec, offset: int) -> Spec:
-    return {
-        "transform": [{"filter": f"datum.state == '{state}' && isValid(datum.ends)"}],
-        "mark": {"type": "text", "align": "right", "dy": offset, "fontSize": 12, "fontWeight": 600},
-        "encoding": {"x": _PERCENTILES, "y": _MILLISECONDS, "text": {"field": "ends"}, "color": colour},
-    }
+    encoding = {"x": _PERCENTILES, "y": _MILLISECONDS, "text": {"field": "ends"}, "color": colour}
+    ends = f"datum.state == '{state}' && isValid(datum.ends)"
+    return marks("text", encoding, ends, align="right", dy=offset, fontSize=12, fontWeight=600)
 
 
 def _lines(how: Spec) -> Spec:
-    return {
-        "transform": [{"filter": {"field": "latency_ms", "valid": True}}],
-        "mark": {"type": "line", "interpolate": "linear"},
-        "encoding": _curve_encoding() | how,
-    }
+    tip = tips(("tenant", "tenant"), ("percentile", "#percentile"), ("latency_ms", "#latency, ms"))
+    encoding = {"x": _PERCENTILES, "y": _MILLISECONDS, "tooltip": tip} | how
+    return marks("line", encoding, known("latency_ms"), interpolate="linear")
 
 
 def _objective_layers() -> list[Spec]:
     """The limit as a line, with a triangle at the quantile that has to stay below it."""
-    y = _MILLISECONDS | {"field": "limit_ms"}
-    known = [{"filter": {"field": "limit_ms", "valid": True}}]
+    y, limit = _MILLISECONDS | {"field": "limit_ms"}, known("limit_ms")
+    at = {"x": _PERCENTILES | {"field": "limit_odds"}, "y": y}
+    words = {"x": {"value": 4}, "y": y, "text": {"field": "limit"}}
     return [
-        {"transform": known, "mark": {"type": "rule", "color": LIMIT, "strokeDash": [5, 3]}, "encoding": {"y": y}},
-        {
-            "transform": known,
-            "mark": {"type": "point", "shape": "triangle-down", "color": LIMIT, "filled": True, "size": 110, "dy": -4},
-            "encoding": {"x": _PERCENTILES | {"field": "limit_odds"}, "y": y},
-        },
-        {
-            "transform": known,
-            "mark": {"type": "text", "align": "left", "dy": 10, "fontSize": 12, "color": LIMIT},
-            "encoding": {"x": {"value": 4}, "y": y, "text": {"field": "limit"}},
-        },
+        marks("rule", {"y": y}, limit, color=LIMIT, strokeDash=[5, 3]),
+        marks("point", at, limit, shape="triangle-down", color=LIMIT, filled=True, size=110, dy=-4),
+        marks("text", words, limit, align="left", dy=10, fontSize=12, color=LIMIT),
     ]
 
 
@@ -205,32 +190,15 @@ def mix_curve_rows(material: Material, cell: Cell, solos: Sequence[LatencyCurve]
 
 def timeline_spec() -> Spec:
     """One mix: a panel per tenant, latency over the window."""
-    time = {"field": "t_s", "type": "quantitative", "title": "seconds into the window", "scale": {"nice": False}}
+    time = quantity("t_s", "seconds into the window", scale={"nice": False})
     block = {"field": "block", "type": "ordinal", "legend": None, "scale": {"scheme": "viridis"}}
+    tip = tips(("tenant", "tenant"), ("block", "block"), ("median_ms", "#median, ms"), ("slowest_ms", "#slowest, ms"))
+    slowest, median = ({"x": time, "y": quantity(f"{name}_ms", "latency, ms"), "color": block}
+                       for name in ("slowest", "median"))  # fmt: skip
     spec = {
         "layer": [
-            {
-                "mark": {"type": "point", "size": 9, "opacity": 0.7},
-                "encoding": {
-                    "x": time,
-                    "y": {"field": "slowest_ms", "type": "quantitative", "title": "latency, ms"},
-                    "color": block,
-                },
-            },
-            {
-                "mark": {"type": "line", "strokeWidth": 1.5},
-                "encoding": {
-                    "x": time,
-                    "y": {"field": "median_ms", "type": "quantitative", "title": "latency, ms"},
-                    "color": block,
-                    "tooltip": tips(
-                        ("tenant", "tenant"),
-                        ("block", "block"),
-                        ("median_ms", "#median, ms"),
-                        ("slowest_ms", "#slowest, ms"),
-                    ),
-                },
-            },
+            marks("point", slowest, size=9, opacity=0.7),
+            marks("line", median | {"tooltip": tip}, strokeWidth=1.5),
         ]
     }
     return faceted("tenant", [], spec, 120, {"scale": {"y": "independent"}, "axis": {"x": "independent"}})
@@ -256,26 +224,12 @@ def timeline_rows(material: Material, cell: Cell) -> list[Row]:
     ]
 
 
-def _curve_encoding() -> Spec:
-    return {
-        "x": _PERCENTILES,
-        "y": _MILLISECONDS,
-        "tooltip": tips(("tenant", "tenant"), ("percentile", "#percentile"), ("latency_ms", "#latency, ms")),
-    }
-
-
 def _dashes(field: str, order: list[str], title: str) -> Spec:
     patterns = [[1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [1, 3], [10, 4]]
     others = [name for name in order if name != ALONE]
     ranges = [patterns[index % len(patterns)] for index in range(len(others))]
     domain, dashes = ([ALONE, *others], [[1, 0], *ranges]) if ALONE in order else (others, ranges)
-    return {
-        "field": field,
-        "type": "nominal",
-        "title": title,
-        "sort": None,
-        "scale": {"domain": domain, "range": dashes},
-    }
+    return label(field, title, sort=None, scale={"domain": domain, "range": dashes})
 
 
 # --- the heat map: the slowdown of each tenant beside its neighbours
@@ -315,35 +269,16 @@ def slowdown_figure(material: Material, condition: Condition) -> Figure | Absent
             "slowdown", SLOWDOWN_TITLE, "no mix has a usable shared trial and a usable solo trial in one block"
         )
     squares = {
-        "x": {"field": "sharing", "type": "nominal", "title": None, "axis": {"orient": "top", "labelAngle": 0}},
-        "y": {"field": "line", "type": "nominal", "title": None, "sort": None},
+        "x": label("sharing", axis={"orient": "top", "labelAngle": 0}),
+        "y": label("line", sort=None),
     }
+    shade = {"scheme": "orangered", "domain": [0, 2], "clamp": True}
+    tip = tips(("line", "tenant"), ("sharing", "sharing"), ("slowdown", "#slowdown"), ("lo", "#from"), ("hi", "#to"))
+    filled = {"color": quantity("log2", "slowdown, powers of two", scale=shade), "tooltip": tip}
+    text = {"text": {"field": "slowdown", "type": "quantitative", "format": ".2f"}}
     spec = {
         "encoding": squares,
-        "layer": [
-            {
-                "mark": {"type": "rect", "cornerRadius": 3},
-                "encoding": {
-                    "color": {
-                        "field": "log2",
-                        "type": "quantitative",
-                        "title": "slowdown, powers of two",
-                        "scale": {"scheme": "orangered", "domain": [0, 2], "clamp": True},
-                    },
-                    "tooltip": tips(
-                        ("line", "tenant"),
-                        ("sharing", "sharing"),
-                        ("slowdown", "#slowdown"),
-                        ("lo", "#from"),
-                        ("hi", "#to"),
-                    ),
-                },
-            },
-            {
-                "mark": {"type": "text", "fontSize": 12, "color": "#111"},
-                "encoding": {"text": {"field": "slowdown", "type": "quantitative", "format": ".2f"}},
-            },
-        ],
+        "layer": [marks("rect", filled, cornerRadius=3), marks("text", text, fontSize=12, color="#111")],
     }
     runs = [row["run"] for row in rows]
     return Figure(

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from cotenant.analyse.dvfs import Sweep
 from cotenant.analyse.findings import RateLatency, knee
-from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing import Cell
 from cotenant.reporting.figures.figure import Absent, Figure, Row, Spec, Understanding
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import ALONE, Ways, mode_of
-from cotenant.reporting.figures.style import QUIET, faceted, tips
-from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.figures.style import QUIET, equal, faceted, known, marks, quantity, tips
+from cotenant.text import literal
 
 TITLE = "Latency against load"
 UNDERSTANDING = Understanding(
@@ -79,64 +79,28 @@ def _knee_row(rows: Sequence[dict[str, object]]) -> dict[str, object] | None:
     return next((row for row in rows if turn is not None and row["rate_rps"] == turn.rate_rps), None)
 
 
-def _spec(rows: Sequence[Row], ways: Ways) -> dict[str, object]:
+def _spec(rows: Sequence[Row], ways: Ways) -> Spec:
     tenants = list(dict.fromkeys(str(row["of"]) for row in rows))
-    x = {
-        "field": "rate_rps",
-        "type": "quantitative",
-        "title": "offered requests per second",
-        "scale": {"zero": False, "nice": False, "padding": 8},
-    }
+    x = quantity("rate_rps", "offered requests per second", scale={"zero": False, "nice": False, "padding": 8})
     shared = {"x": x, "color": ways.channel(), "detail": {"field": "line"}}
 
-    def y(field: str) -> dict[str, object]:
-        return {
-            "field": field,
-            "type": "quantitative",
-            "title": "latency, ms",
-            "scale": {"type": "log", "nice": False, "padding": 10},
-            "axis": {"tickCount": 5, "format": "~g"},
-        }
+    def y(field: str) -> Spec:
+        scale = {"type": "log", "nice": False, "padding": 10}
+        return quantity(field, "latency, ms", scale=scale, axis={"tickCount": 5, "format": "~g"})
 
+    tip = tips(
+        ("line", "mix and arrivals"), ("load", "load"), ("rate_rps", "#requests/s"), ("p50_ms", "#p50, ms"),
+        ("p99_ms", "#p99, ms"), ("unfinished", "#never done"),
+    )  # fmt: skip
+    median, ends = shared | {"y": y("p50_ms"), "tooltip": tip}, shared | {"y": y("p50_ms"), "text": {"field": "line"}}
+    dashed = {"strokeDash": [4, 3], "strokeWidth": 1.5, "opacity": 0.8}
+    diamond = {"shape": "diamond", "size": 260, "filled": False, "strokeWidth": 2, "color": QUIET}
     spec = {
         "layer": [
-            {
-                "transform": [{"filter": {"field": "p99_ms", "valid": True}}],
-                "mark": {"type": "line", "strokeDash": [4, 3], "strokeWidth": 1.5, "opacity": 0.8},
-                "encoding": shared | {"y": y("p99_ms")},
-            },
-            {
-                "mark": {"type": "line", "point": {"size": 40, "filled": True}},
-                "encoding": shared
-                | {
-                    "y": y("p50_ms"),
-                    "tooltip": tips(
-                        ("line", "mix and arrivals"),
-                        ("load", "load"),
-                        ("rate_rps", "#requests/s"),
-                        ("p50_ms", "#p50, ms"),
-                        ("p99_ms", "#p99, ms"),
-                        ("unfinished", "#never done"),
-                    ),
-                },
-            },
-            {
-                "transform": [{"filter": {"field": "ends", "equal": True}}],
-                "mark": {"type": "text", "align": "right", "dy": -9, "fontSize": 11},
-                "encoding": shared | {"y": y("p50_ms"), "text": {"field": "line"}},
-            },
-            {
-                "transform": [{"filter": {"field": "knee", "equal": True}}],
-                "mark": {
-                    "type": "point",
-                    "shape": "diamond",
-                    "size": 260,
-                    "filled": False,
-                    "strokeWidth": 2,
-                    "color": QUIET,
-                },
-                "encoding": {"x": x, "y": y("p50_ms")},
-            },
+            marks("line", shared | {"y": y("p99_ms")}, known("p99_ms"), **dashed),
+            marks("line", median, point={"size": 40, "filled": True}),
+            marks("text", ends, equal("ends", True), align="right", dy=-9, fontSize=11),
+            marks("point", {"x": x, "y": y("p50_ms")}, equal("knee", True), **diamond),
         ]
     }
     return faceted("of", tenants, spec, 240, {"scale": {"x": "independent", "y": "independent"}})
@@ -200,27 +164,16 @@ def _rows(sweep: Sweep) -> list[Row]:
 def _layers() -> list[Spec]:
     def axis(field: str, title: str | None) -> Spec:
         scale = {"zero": False, "nice": False, "padding": 16}
-        return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": {"format": ".0%"}}
+        return quantity(field, title, scale=scale, axis={"format": ".0%"})
 
     axes = {"x": axis("time", "time, relative to the default"), "y": axis("energy", None)}
     colour = {"color": {"field": "job", "type": "nominal", "legend": None}}
     tip = tips(("job", "job"), ("set", "set to"), ("time_ms", "#ms"), ("energy_j", "#J"), ("power_w", "#W"))
+    best, coloured = axes | {"text": {"field": "set"}}, axes | colour
     return [
-        {"mark": {"type": "line"}, "encoding": axes | colour | {"order": {"field": "order"}}},
-        {"mark": {"type": "point", "filled": True, "size": 30}, "encoding": axes | colour | {"tooltip": tip}},
-        {
-            "transform": [{"filter": "datum.best"}],
-            "mark": {"type": "point", "shape": "diamond", "filled": True, "size": 140},
-            "encoding": axes | colour | {"tooltip": tip},
-        },
-        {
-            "transform": [{"filter": "datum.best"}],
-            "mark": {"type": "text", "align": "left", "dx": 9, "dy": -13, "color": QUIET},
-            "encoding": axes | {"text": {"field": "set"}},
-        },
-        {
-            "transform": [{"filter": "datum.ends"}],
-            "mark": {"type": "text", "align": "left", "dx": 8, "fontWeight": "bold"},
-            "encoding": axes | colour | {"text": {"field": "job"}},
-        },
+        marks("line", coloured | {"order": {"field": "order"}}),
+        marks("point", coloured | {"tooltip": tip}, filled=True, size=30),
+        marks("point", coloured | {"tooltip": tip}, "datum.best", shape="diamond", filled=True, size=140),
+        marks("text", best, "datum.best", align="left", dx=9, dy=-13, color=QUIET),
+        marks("text", coloured | {"text": {"field": "job"}}, "datum.ends", align="left", dx=8, fontWeight="bold"),
     ]

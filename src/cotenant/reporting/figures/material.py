@@ -10,10 +10,7 @@ from cotenant.analyse.decision import Answer
 from cotenant.analyse.device_use import DeviceUse
 from cotenant.analyse.dvfs import Sweep
 from cotenant.analyse.result import Result, SideBySide, result_of
-from cotenant.analyse.sharing.capacity import CurveCollector, LatencyCurve
-from cotenant.analyse.sharing.cells import Cell
-from cotenant.analyse.sharing.evidence import Peaks, peaks_of
-from cotenant.analyse.sharing.summary import Summary
+from cotenant.analyse.sharing import Cell, CurveCollector, LatencyCurve, Peaks, Summary, peaks_of
 from cotenant.errors import RunFolderError
 from cotenant.reporting.figures.names import Names, Ways, letters
 from cotenant.reporting.main_table import MainTable, main_table
@@ -23,7 +20,7 @@ from cotenant.store.reduced import Reduced, SamplePoint, StageTime, TenantFacts,
 from cotenant.store.run_records import run_records
 
 if TYPE_CHECKING:
-    from cotenant.prediction.interference.forecast import PredictedMixes
+    from cotenant.prediction.interference import PredictedMixes
     from cotenant.reporting.html.variability_page import FleetMaterial
 
 
@@ -130,7 +127,7 @@ def gather(paths: Sequence[Path]) -> Material:
 
 def _predicted(folder: Path) -> "PredictedMixes | None":
     """The prediction that an active run left in its last round. Raises RunFolderError if it can't be read."""
-    from cotenant.prediction.interference.forecast import NAME, prediction_of
+    from cotenant.prediction.interference import NAME, prediction_of
 
     path = folder / NAME
     if not path.exists():

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
 
-from cotenant.analyse.sharing.cells import Cell, load_said, settings_said, sharing_said
+from cotenant.analyse.sharing import Cell, load_said, settings_said, sharing_said
 from cotenant.reporting.figures.figure import Spec
-from cotenant.reporting.figures.style import PALETTE, QUIET
-from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.figures.style import PALETTE, QUIET, label
+from cotenant.text import literal
 
 ALONE = "alone"
 
@@ -97,13 +97,5 @@ class Ways:
 
     def channel(self, *, legend: bool = False) -> Spec:
         """Colour by the field `mode`; no legend where marks are labelled directly."""
-        return {
-            "field": "mode",
-            "type": "nominal",
-            "title": None,
-            **({} if legend else {"legend": None}),
-            "scale": {
-                "domain": [ALONE, *self.names],
-                "range": [QUIET, *(self._colours[name] for name in self.names)],
-            },
-        }
+        scale = {"domain": [ALONE, *self.names], "range": [QUIET, *(self._colours[name] for name in self.names)]}
+        return label("mode", **({} if legend else {"legend": None}), scale=scale)

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from cotenant.reporting.figures.figure import Absent, Figure, Row, Understanding
 from cotenant.reporting.figures.material import Material, RunFacts
-from cotenant.reporting.figures.style import QUIET, colour, tips, whole
-from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.figures.style import QUIET, colour, equal, marks, quantity, tips, whole
+from cotenant.text import literal
 
 TITLE = "Roofline"
 DATA_SHEET = "data sheet"
@@ -37,44 +37,24 @@ def roofline_figure(material: Material, run: RunFacts) -> Figure | Absent:
     most = max(float(str(point["intensity"])) for point in points) * 4
     roofs = [row for dtype in dtypes for row in _roof(dtype, roof.flops_per_s[dtype], roof.bytes_per_s, least, most)]
     rows = [*roofs, *points]
-    x = {
-        "field": "intensity",
-        "type": "quantitative",
-        "title": "floating point operations per byte",
-        "scale": {"type": "log", "nice": False},
-        "axis": {"format": "~g", "tickCount": 6},
+    log = {"type": "log", "nice": False}
+    ticks = {"format": "~g", "tickCount": 6}
+    axes = {
+        "x": quantity("intensity", "floating point operations per byte", scale=log, axis=ticks),
+        "y": quantity("gflops_per_s", "billion operations per second", scale=log | {"padding": 16}, axis=ticks),
     }
-    y = {
-        "field": "gflops_per_s",
-        "type": "quantitative",
-        "title": "billion operations per second",
-        "scale": {"type": "log", "nice": False, "padding": 16},
-        "axis": {"format": "~g", "tickCount": 6},
-    }
+    # The legend is above the title of the vertical axis.
+    names = colour("name", [str(point["name"]) for point in points], "tenant") | {"legend": {"offset": 26}}
+    tip = tips(("name", "tenant"), ("intensity", "#operations/byte"), ("gflops_per_s", "#GFLOP/s"))
+    line = axes | {"detail": {"field": "name"}}
     spec = {
         "layer": [
-            {
-                "transform": [{"filter": {"field": "kind", "equal": "roof"}}],
-                "mark": {"type": "line", "color": QUIET, "strokeWidth": 2.5},
-                "encoding": {"x": x, "y": y, "detail": {"field": "name"}},
-            },
-            {
-                "transform": [{"filter": {"field": "kind", "equal": "tenant"}}],
-                "mark": {"type": "point", "size": 110},
-                "encoding": {
-                    "x": x,
-                    "y": y,
-                    "color": colour("name", [str(point["name"]) for point in points], "tenant")
-                    | {"legend": {"offset": 26}},  # above the title of the vertical axis
-                    "tooltip": tips(
-                        ("name", "tenant"), ("intensity", "#operations/byte"), ("gflops_per_s", "#GFLOP/s")
-                    ),
-                },
-            },
+            marks("line", line, equal("kind", "roof"), color=QUIET, strokeWidth=2.5),
+            marks("point", axes | {"color": names, "tooltip": tip}, equal("kind", "tenant"), size=110),
         ]
     }
     from_sheet = roof.rates_known == DATA_SHEET
-    known = "of its data sheet" if from_sheet else f"measured {literal(roof.rates_known)}"
+    known = "of its data sheet" if from_sheet else f"measured on {literal(roof.rates_known.partition('T')[0])}"
     doubt = "" if roof.undisturbed else ", measured while something else used the device"
     return Figure(
         name="roofline",

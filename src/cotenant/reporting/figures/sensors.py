@@ -6,9 +6,9 @@ import numpy as np
 
 from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure, Row, Understanding
 from cotenant.reporting.figures.material import Material, RunFacts
-from cotenant.reporting.figures.style import ACCENT, faceted, tips
-from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.figures.style import ACCENT, LOOSE, faceted, known, marks, quantity, tips
 from cotenant.store.reduced import SamplePoint
+from cotenant.text import literal
 
 TITLE = "Sensors over the run"
 DISTURBING = ("no_steal", "clock_stable", "quiet_machine")
@@ -62,29 +62,14 @@ def sensors_figure(material: Material, run: RunFacts) -> Figure | Absent:
     ]
     labels = [_label(moving[name][0]) for name in chosen]
     rows += [band | {"sensor": label} for band in bands for label in labels]
-    x = {"field": "t_s", "type": "quantitative", "title": "seconds since the run began", "scale": {"nice": False}}
+    x = quantity("t_s", "seconds since the run began", scale={"nice": False})
+    bands_of = {"x": x, "x2": {"field": "until_s"}, "tooltip": tips(("why", "marked"))}
+    y = quantity("value", scale=LOOSE, axis={"tickCount": 3, "format": ",.3~r"})
+    lines = {"x": x, "y": y, "tooltip": tips(("sensor", "sensor"), ("t_s", "#second"), ("value", "#value"))}
     spec = {
         "layer": [
-            {
-                "transform": [{"filter": {"field": "until_s", "valid": True}}],
-                "mark": {"type": "rect", "color": "#cc4455", "opacity": 0.22},
-                "encoding": {"x": x, "x2": {"field": "until_s"}, "tooltip": tips(("why", "marked"))},
-            },
-            {
-                "transform": [{"filter": {"field": "value", "valid": True}}],
-                "mark": {"type": "line", "strokeWidth": 1.5, "color": ACCENT},
-                "encoding": {
-                    "x": x,
-                    "y": {
-                        "field": "value",
-                        "type": "quantitative",
-                        "title": None,
-                        "scale": {"zero": False},
-                        "axis": {"tickCount": 3, "format": ",.3~r"},
-                    },
-                    "tooltip": tips(("sensor", "sensor"), ("t_s", "#second"), ("value", "#value")),
-                },
-            },
+            marks("rect", bands_of, known("until_s"), color="#cc4455", opacity=0.22),
+            marks("line", lines, known("value"), strokeWidth=1.5, color=ACCENT),
         ]
     }
     left_out = len({point.sensor for point in points}) - len(chosen)

@@ -11,6 +11,8 @@ LIMIT = "#cf3a4a"
 """For objectives."""
 DARKEST_AT = 4.0
 """Slowdown with the strongest colour."""
+LOOSE = {"zero": False}
+"""A scale that may begin anywhere."""
 WARMEST = 0.62
 """Opacity of the strongest colour; text stays readable on white and on black."""
 
@@ -78,15 +80,37 @@ def faceted(
     }
 
 
+def quantity(field: str, title: str | None = None, **more: Any) -> dict[str, Any]:
+    """A channel of figures."""
+    return {"field": field, "type": "quantitative", "title": title} | more
+
+
+def label(field: str, title: str | None = None, **more: Any) -> dict[str, Any]:
+    """A channel of names."""
+    return {"field": field, "type": "nominal", "title": title} | more
+
+
+def known(field: str) -> dict[str, Any]:
+    """Only rows that have this field."""
+    return {"filter": {"field": field, "valid": True}}
+
+
+def equal(field: str, value: Any) -> dict[str, Any]:
+    """Only rows whose field has this value."""
+    return {"filter": {"field": field, "equal": value}}
+
+
+def marks(kind: str, encoding: dict[str, Any], *only: dict[str, Any] | str, **style: Any) -> dict[str, Any]:
+    """Marks of one kind for the rows that pass these filters."""
+    filters = [{"filter": each} if isinstance(each, str) else each for each in only]
+    transform = {"transform": filters} if filters else {}
+    return transform | {"mark": {"type": kind} | style, "encoding": encoding}
+
+
 def colour(field: str, order: list[str], title: str) -> dict[str, Any]:
     """Colours in the order of the names, so that a name has one colour throughout a figure."""
-    return {
-        "field": field,
-        "type": "nominal",
-        "title": title,
-        "sort": None,
-        "scale": {"domain": order, "range": [PALETTE[i % len(PALETTE)] for i in range(len(order))]},
-    }
+    shades = [PALETTE[i % len(PALETTE)] for i in range(len(order))]
+    return label(field, title, sort=None, scale={"domain": order, "range": shades})
 
 
 def interval_layers(
@@ -95,34 +119,18 @@ def interval_layers(
     """An estimate as a dot on the line of its interval (`est`, `lo`, `hi`)."""
     scale = {"zero": zero, "nice": True}
     shared = {"y": y} | ({"color": colouring} if colouring else {"color": {"value": ACCENT}})
+    line = {"x": quantity("lo", x_title, scale=scale), "x2": {"field": "hi"}}
+    dot = {"x": quantity("est", x_title, scale=scale), "tooltip": tooltip}
     return [
-        {
-            "transform": [{"filter": {"field": "lo", "valid": True}}, {"filter": {"field": "hi", "valid": True}}],
-            "mark": {"type": "rule"},
-            "encoding": shared
-            | {"x": {"field": "lo", "type": "quantitative", "title": x_title, "scale": scale}, "x2": {"field": "hi"}},
-        },
-        {
-            "transform": [{"filter": {"field": "est", "valid": True}}],
-            "mark": {"type": "point", "filled": True, "opacity": 1},
-            "encoding": shared
-            | {
-                "x": {"field": "est", "type": "quantitative", "title": x_title, "scale": scale},
-                "tooltip": tooltip,
-            },
-        },
+        marks("rule", shared | line, known("lo"), known("hi")),
+        marks("point", shared | dot, known("est"), filled=True, opacity=1),
     ]
 
 
 def tips(*fields: tuple[str, str]) -> list[dict[str, Any]]:
     """Tooltip lines; numbers with four digits."""
     return [
-        {"field": name, "title": title, "type": "nominal"}
-        if kind == "text"
-        else {"field": name, "title": title, "type": "quantitative", "format": ".4~g"}
-        for name, title, kind in (
-            (name, title.removeprefix("#"), "number" if title[0] == "#" else "text") for name, title in fields
-        )
+        quantity(field, title[1:], format=".4~g") if title[0] == "#" else label(field, title) for field, title in fields
     ]
 
 

@@ -1,12 +1,23 @@
 """Differences between GPUs: boxes, correlations, location, cost for jobs, change over time."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cotenant.analyse.variability.drift import DAY_S
-from cotenant.analyse.variability.wording import day
+from cotenant.analyse.variability import DAY_S, day
 from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure, Row, Spec, Understanding
-from cotenant.reporting.figures.style import ACCENT, PALETTE, QUIET, faceted, interval_layers, tips, whole
-from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.figures.style import (
+    ACCENT,
+    LOOSE,
+    PALETTE,
+    QUIET,
+    faceted,
+    interval_layers,
+    label,
+    marks,
+    quantity,
+    tips,
+    whole,
+)
+from cotenant.text import literal
 
 USUAL = "as most"
 CLASSES = (USUAL, "silicon", "heat or power brake", "clock locked", "not the clock", "unknown")
@@ -92,42 +103,20 @@ def boxes_figure(work: "FleetSpread", name: str) -> Figure | Absent:
         }
         for number, box in shown
     ]
-    x = {
-        "field": "place",
-        "type": "quantitative",
-        "title": "GPUs from fast to slow",
-        "scale": {"nice": False, "zero": False},
-    }
+    x = quantity("place", "GPUs from fast to slow", scale={"nice": False, "zero": False})
     width = max(1, min(14, 560 // max(1, len(rows))))
     tooltip = tips(
         ("gpu", "GPU"), ("class", "class"), ("median", "#median, ms"), ("q1", "#from"), ("q3", "#to"), ("runs", "#runs")
     )
-    y = {"type": "quantitative", "title": None, "scale": {"zero": False}}
-    layers: list[Spec] = [
-        {
-            "mark": {"type": "rule", "strokeWidth": 1},
-            "encoding": {"x": x, "y": {"field": "low"} | y, "y2": {"field": "high"}, "color": _colour(work)},
-        },
-        {
-            "mark": {"type": "bar", "width": width, "opacity": 0.85},
-            "encoding": {
-                "x": x,
-                "y": {"field": "q1"} | y,
-                "y2": {"field": "q3"},
-                "color": _colour(work),
-                "tooltip": tooltip,
-            },
-        },
-        {
-            "mark": {
-                "type": "point",
-                "shape": "stroke",
-                "size": max(12, 5 * width),
-                "strokeWidth": 1.5,
-                "filled": False,
-            },
-            "encoding": {"x": x, "y": {"field": "median"} | y, "color": _colour(work), "tooltip": tooltip},
-        },
+
+    def at(field: str, **more: Any) -> Spec:
+        return {"x": x, "y": quantity(field, scale=LOOSE), "color": _colour(work)} | more
+
+    stroke = {"shape": "stroke", "size": max(12, 5 * width), "strokeWidth": 1.5, "filled": False}
+    layers = [
+        marks("rule", at("low", y2={"field": "high"}), strokeWidth=1),
+        marks("bar", at("q1", y2={"field": "q3"}, tooltip=tooltip), width=width, opacity=0.85),
+        marks("point", at("median", tooltip=tooltip), **stroke),
     ]
     return Figure(
         name,
@@ -158,15 +147,13 @@ def scatter_figure(work: "FleetSpread", name: str) -> Figure | Absent:
     ]
     if not rows:
         return Absent(name, title, "no clock, temperature or power was recorded")
-    spec = {
-        "mark": {"type": "point", "filled": True, "opacity": 0.7, "size": 36},
-        "encoding": {
-            "x": {"field": "value", "type": "quantitative", "title": None, "scale": {"zero": False}},
-            "y": {"field": "time_ms", "type": "quantitative", "title": None, "scale": {"zero": False}},
-            "color": _colour(work),
-            "tooltip": tips(("gpu", "GPU"), ("class", "class"), ("value", "#value"), ("time_ms", "#ms")),
-        },
+    encoding = {
+        "x": quantity("value", scale=LOOSE),
+        "y": quantity("time_ms", scale=LOOSE),
+        "color": _colour(work),
+        "tooltip": tips(("gpu", "GPU"), ("class", "class"), ("value", "#value"), ("time_ms", "#ms")),
     }
+    spec = marks("point", encoding, filled=True, opacity=0.7, size=36)
     labels = list(dict.fromkeys(str(row["sensor"]) for row in rows))
     drawn = faceted("sensor", labels, spec, 200, {"scale": {"x": "independent"}})
     return Figure(name, title, literal(work.work.name), drawn, tuple(rows), SCATTER, margin=64)
@@ -194,26 +181,20 @@ def places_figure(work: "FleetSpread", name: str) -> Figure | Absent:
     ]
     nodes = sorted({str(row["node"]) for row in rows}, key=_natural)
     largest = max(0.01, *(abs(float(row["relative"]) - 1) for row in rows))
-    spec = {
-        "mark": {"type": "rect", "cornerRadius": 2},
-        "encoding": {
-            "x": {"field": "node", "type": "nominal", "title": "node", "sort": nodes, "axis": {"labelAngle": 0}},
-            "y": {"field": "cabinet", "type": "nominal", "title": None},
-            "color": {
-                "field": "relative",
-                "type": "quantitative",
-                "title": "relative time",
-                "scale": {"scheme": "blueorange", "domain": [1 - largest, 1 + largest]},
-            },
-            "tooltip": tips(
-                ("cabinet", "cabinet"),
-                ("node", "node"),
-                ("relative", "#median"),
-                ("slowest", "#slowest"),
-                ("gpus", "#GPUs"),
-            ),
-        },
+    shades = {"scheme": "blueorange", "domain": [1 - largest, 1 + largest]}
+    encoding = {
+        "x": label("node", "node", sort=nodes, axis={"labelAngle": 0}),
+        "y": label("cabinet"),
+        "color": quantity("relative", "relative time", scale=shades),
+        "tooltip": tips(
+            ("cabinet", "cabinet"),
+            ("node", "node"),
+            ("relative", "#median"),
+            ("slowest", "#slowest"),
+            ("gpus", "#GPUs"),
+        ),
     }
+    spec = marks("rect", encoding, cornerRadius=2)
     return Figure(name, title, literal(work.work.name), whole(spec, {"step": 26}), tuple(rows), PLACES, margin=90)
 
 
@@ -227,9 +208,8 @@ def straggler_figure(work: "FleetSpread", name: str) -> Figure | Absent:
     ]
     if not rows:
         return Absent(name, title, "there are not enough GPUs")
-    y = {"field": "k", "type": "nominal", "title": None, "sort": None}
     tooltip = tips(("k", "job on"), ("est", "#times the median"), ("lo", "#from"), ("hi", "#to"))
-    layers = interval_layers(y, "time over that of the median GPU", None, tooltip, zero=False)
+    layers = interval_layers(label("k", sort=None), "time over that of the median GPU", None, tooltip, zero=False)
     return Figure(
         name, title, literal(work.work.name), whole({"layer": layers}, {"step": 24}), tuple(rows), STRAGGLER, margin=80
     )
@@ -245,19 +225,12 @@ def trend_figure(work: "FleetSpread", name: str) -> Figure | Absent:
         {"days": (at - first) / DAY_S, "day": day(at), "relative": ratio, "runs": runs}
         for at, ratio, runs in work.found.drift.daily[-MOST_POINTS:]
     ]
-    spec = {
-        "mark": {"type": "line", "point": {"filled": True, "size": 40}, "color": ACCENT},
-        "encoding": {
-            "x": {"field": "days", "type": "quantitative", "title": f"days since {day(first)}"},
-            "y": {
-                "field": "relative",
-                "type": "quantitative",
-                "title": None,
-                "scale": {"zero": False},
-            },
-            "tooltip": tips(("day", "day"), ("relative", "#relative time"), ("runs", "#runs")),
-        },
+    encoding = {
+        "x": quantity("days", f"days since {day(first)}"),
+        "y": quantity("relative", scale=LOOSE),
+        "tooltip": tips(("day", "day"), ("relative", "#relative time"), ("runs", "#runs")),
     }
+    spec = marks("line", encoding, point={"filled": True, "size": 40}, color=ACCENT)
     return Figure(name, title, literal(work.work.name), whole(spec, 200), tuple(rows), TREND)
 
 
@@ -268,12 +241,7 @@ def _causes(work: "FleetSpread") -> dict[str, str]:
 def _colour(work: "FleetSpread") -> Spec:
     colours = dict(zip(CLASSES, [QUIET, PALETTE[0], PALETTE[5], PALETTE[4], PALETTE[3], PALETTE[2]], strict=True))
     there = [name for name in CLASSES if name == USUAL or name in _causes(work).values()]
-    return {
-        "field": "class",
-        "type": "nominal",
-        "title": None,
-        "scale": {"domain": there, "range": [colours[name] for name in there]},
-    }
+    return label("class", scale={"domain": there, "range": [colours[name] for name in there]})
 
 
 def _natural(name: str) -> tuple[int, int, str]:

@@ -3,13 +3,24 @@
 from collections.abc import Sequence
 from typing import Any
 
-from cotenant.analyse.sharing.cells import Cell, sharing_said
+from cotenant.analyse.sharing import Cell, sharing_said
 from cotenant.reporting.figures.figure import Absent, Figure, Row, Spec, Understanding
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import ALONE, Condition, Names, mode_of
-from cotenant.reporting.figures.style import QUIET, colour, faceted, interval_layers, interval_rows_height, tips, whole
-from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.figures.style import (
+    QUIET,
+    colour,
+    faceted,
+    interval_layers,
+    interval_rows_height,
+    label,
+    marks,
+    quantity,
+    tips,
+    whole,
+)
 from cotenant.tenancy.interval import Number
+from cotenant.text import literal
 
 LABEL_ROOM = 96
 """Width reserved beside a dot for the name of the way to share, in pixels."""
@@ -50,19 +61,13 @@ def throughput_figure(material: Material, conditions: Sequence[Condition]) -> Fi
     ]
     if not rows:
         return Absent("throughput", title, "no tenant has a usable trial")
-    y = {"field": "place", "type": "nominal", "title": None, "sort": None}
-    runs = _runs(rows)
-    layers = interval_layers(
-        y,
-        "requests per second",
-        material.ways.channel(),
-        tips(("tenant", "tenant"), ("place", "mix"), *_NUMBERS),
-        zero=True,
-    )
+    runs = list(dict.fromkeys(str(row["run"]) for row in rows))
+    tip = tips(("tenant", "tenant"), ("place", "mix"), *_NUMBERS)
+    layers = interval_layers(label("place", sort=None), "requests per second", material.ways.channel(), tip, zero=True)
     if material.names.several_runs:
         for layer in layers:
             layer["encoding"] |= {"yOffset": {"field": "run", "sort": runs}}
-        layers[1]["encoding"] |= {"shape": {"field": "run", "type": "nominal", "title": "run", "sort": runs}}
+        layers[1]["encoding"] |= {"shape": label("run", "run", sort=runs)}
     tenants = list(dict.fromkeys(str(row["of"]) for row in rows))
     return Figure(
         name="throughput",
@@ -87,7 +92,7 @@ def stp_figure(material: Material, conditions: Sequence[Condition]) -> Figure | 
     rows = _mix_rows(material, conditions, ("stp",))
     if not rows:
         return Absent("stp", title, "no mix has a usable shared trial and usable solo trials in one block")
-    layers: list[Spec] = [_reference(1.0, "taking turns"), *_mix_layers(material, rows, "STP")]
+    layers: list[Spec] = [_taking_turns(), *_mix_layers(material, rows, "STP")]
     return Figure(
         name="stp",
         title=title,
@@ -137,23 +142,13 @@ def _mix_rows(material: Material, conditions: Sequence[Condition], metrics: tupl
 
 def _mix_layers(material: Material, rows: list[Row], x_title: str) -> list[Spec]:
     """Ways to share stacked within a mix; several runs stacked within a mix and sharing."""
-    group, series, label = ("place", "run", "run") if material.names.several_runs else ("mix", "mode", "label")
+    group, series, name = ("place", "run", "run") if material.names.several_runs else ("mix", "mode", "label")
     order = sorted({str(row[series]) for row in rows})
-    y = {"field": group, "type": "nominal", "title": None}
-    layers = interval_layers(
-        y, x_title, material.ways.channel(), tips(("place", "mix"), ("run", "run"), *_NUMBERS), zero=True
-    )
-    layers.append(
-        {
-            "transform": [{"calculate": "isValid(datum.hi) ? datum.hi : datum.est", "as": "end"}],
-            "mark": {"type": "text", "align": "left", "dx": 8, "fontSize": 11, "limit": LABEL_ROOM},
-            "encoding": {
-                "y": y,
-                "x": {"field": "end", "type": "quantitative", "title": x_title},
-                "text": {"field": label},
-            },
-        }
-    )
+    y, tip = label(group), tips(("place", "mix"), ("run", "run"), *_NUMBERS)
+    layers = interval_layers(y, x_title, material.ways.channel(), tip, zero=True)
+    text = {"y": y, "x": quantity("end", x_title), "text": {"field": name}}
+    end = {"calculate": "isValid(datum.hi) ? datum.hi : datum.est", "as": "end"}
+    layers.append(marks("text", text, end, align="left", dx=8, fontSize=11, limit=LABEL_ROOM))
     furthest = max(float(end) for row in rows for end in (row["est"], row["hi"]) if end is not None)
     for layer in layers:
         layer["encoding"] |= {"yOffset": {"field": series, "sort": order}}
@@ -161,21 +156,16 @@ def _mix_layers(material: Material, rows: list[Row], x_title: str) -> list[Spec]
     return layers
 
 
-def _reference(at: float, label: str) -> Spec:
+def _taking_turns() -> Spec:
+    at = {"x": {"field": "at", "type": "quantitative"}}
+    text = at | {"text": {"field": "label"}}
     return {
-        "data": {"values": [{"at": at, "label": label}]},
+        "data": {"values": [{"at": 1.0, "label": "taking turns"}]},
         "layer": [
-            {"mark": {"type": "rule", "color": QUIET, "strokeDash": [4, 3]}, "encoding": {"x": _at()}},
-            {
-                "mark": {"type": "text", "align": "left", "dx": -4, "dy": -3, "baseline": "bottom", "y": 0},
-                "encoding": {"x": _at(), "text": {"field": "label"}},
-            },
+            marks("rule", at, color=QUIET, strokeDash=[4, 3]),
+            marks("text", text, align="left", dx=-4, dy=-3, baseline="bottom", y=0),
         ],
     }
-
-
-def _at() -> dict[str, Any]:
-    return {"field": "at", "type": "quantitative"}
 
 
 def _only(names: Names, conditions: Sequence[Condition]) -> str:
@@ -197,10 +187,6 @@ def _placed(names: Names, cell: Cell, conditions: Sequence[Condition]) -> dict[s
 
 def _numbers(number: Number) -> dict[str, Any]:
     return {"est": number.est, "lo": number.lo, "hi": number.hi, "n": number.n}
-
-
-def _runs(rows: list[Row]) -> list[str]:
-    return list(dict.fromkeys(str(row["run"]) for row in rows))
 
 
 # --- time of a request by stage
@@ -238,21 +224,19 @@ def stages_figure(material: Material, condition: Condition) -> Figure | Absent:
         return Absent("stages", TITLE, "no workload of these runs has named stages")
     rows.sort(key=lambda row: (row["of"], not row["place"].endswith("alone"), row["place"]))
     order = list(dict.fromkeys(row["stage"] for row in rows))
-    spec = {
-        "mark": {"type": "bar", "cornerRadiusEnd": 2},
-        "encoding": {
-            "y": {"field": "place", "type": "nominal", "title": None, "sort": None},
-            "x": {"field": "mean_ms", "type": "quantitative", "title": "mean time, ms", "stack": "zero"},
-            "color": colour("stage", order, "stage"),
-            "tooltip": tips(
-                ("tenant", "tenant"),
-                ("place", "mix"),
-                ("stage", "stage"),
-                ("mean_ms", "#mean, ms"),
-                ("requests", "#requests"),
-            ),
-        },
+    encoding = {
+        "y": label("place", sort=None),
+        "x": quantity("mean_ms", "mean time, ms", stack="zero"),
+        "color": colour("stage", order, "stage"),
+        "tooltip": tips(
+            ("tenant", "tenant"),
+            ("place", "mix"),
+            ("stage", "stage"),
+            ("mean_ms", "#mean, ms"),
+            ("requests", "#requests"),
+        ),
     }
+    spec = marks("bar", encoding, cornerRadiusEnd=2)
     return Figure(
         name="stages",
         title=TITLE,

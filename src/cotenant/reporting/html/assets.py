@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cotenant.analyse.tabular import plain
 from cotenant.reporting.figures.figure import Row
-from cotenant.reporting.terminal.literal import literal
+from cotenant.text import literal
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 VENDORED = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
 
 
-def environment() -> "Environment":
-    """Templates of this package, with autoescaping and strict undefined values."""
+def environment(package: str = "cotenant.reporting.html") -> "Environment":
+    """Templates of a package, with autoescaping and strict undefined values."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(
-        loader=PackageLoader("cotenant.reporting.html", "templates"),
+        loader=PackageLoader(package, "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -4,18 +4,26 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from cotenant.analyse.decision import Answer, MixChoice, SharingOption
-from cotenant.analyse.decision.option import Kept, mix_name
-from cotenant.analyse.decision.remedies import ended, what_would_tell
-from cotenant.analyse.decision.wording import decision_word, objectives, option_sentence, slowdowns, verdict
-from cotenant.analyse.sharing.cells import Cell, shares_said
-from cotenant.analyse.sharing.summary import TenantSummary
+from cotenant.analyse.decision import (
+    Answer,
+    Kept,
+    MixChoice,
+    SharingOption,
+    decision_word,
+    ended,
+    mix_name,
+    objectives,
+    option_sentence,
+    slowdowns,
+    verdict,
+    what_would_tell,
+)
+from cotenant.analyse.sharing import Cell, TenantSummary, shares_said
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import Condition, mode_of
 from cotenant.reporting.figures.style import warmth
 from cotenant.reporting.html.tenant_lines import keys, slowdown
-from cotenant.reporting.terminal.literal import literal
-from cotenant.text import NOTHING, percent, ratio, with_interval, without_interval
+from cotenant.text import NOTHING, literal, percent, ratio, with_interval, without_interval
 
 FULL_AT = 4.0
 """This many times the work of taking turns, or its inverse, has the strongest colour."""

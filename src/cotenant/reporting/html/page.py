@@ -6,13 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cotenant import __version__
-from cotenant.analyse.decision import MeasuredObjective
-from cotenant.analyse.decision.option import objective_of
-from cotenant.analyse.decision.wording import headline
+from cotenant.analyse.decision import MeasuredObjective, headline, objective_of
 from cotenant.analyse.result import mostly_valid
-from cotenant.analyse.sharing.cells import Cell
-from cotenant.analyse.sharing.closing import CHECK_WORDS
-from cotenant.analyse.sharing.summary import TenantSummary
+from cotenant.analyse.sharing import CHECK_WORDS, Cell, TenantSummary
 from cotenant.measure.checks import CHECKS
 from cotenant.reporting.elements.html import fragment, template_environment
 from cotenant.reporting.figures.every import Drawn
@@ -63,7 +59,7 @@ SECTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 """Sections made only of figures, in reading order."""
 
 
-def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> str:
+def run_page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> str:
     """One HTML text without external resources.
 
     Args:
@@ -112,7 +108,11 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
             for anchor, title, many, sentences in sections
             if (figures := [figure for figure in many if isinstance(figure, Figure)]) or sentences
         ],
-        folded=[anchor for anchor, _, many, _ in sections if anchor != "variability" and _crowded(many)],
+        folded=[
+            anchor
+            for anchor, _, many, _ in sections
+            if anchor == "sensors" or (anchor != "variability" and _crowded(many))
+        ],
         most_lines=MOST_MIXES,
         methods=fragment(methods_elements(material.result)),
         absent=[figure for many in drawn.values() for figure in many if not isinstance(figure, Figure)],
@@ -143,8 +143,8 @@ def _members(material: Material, drawn: Mapping[str, Drawn]) -> list[tuple[str, 
     """Differences between the members of a group, for runs with several."""
     if material.fleet is None:
         return []
-    from cotenant.analyse.variability.wording import anomalies, stuck_sentence  # needs a lot, rarely used
-    from cotenant.analyse.variability.wording import headline as spread
+    from cotenant.analyse.variability import anomalies, stuck_sentence  # needs a lot, rarely used
+    from cotenant.analyse.variability import headline as spread
 
     sentences = [line for work in material.fleet.works for line in (*spread(work.found), *anomalies(work.found))]
     sentences += [stuck_sentence(gpu.gpu, gpu.stuck) for gpu in material.fleet.stuck]

@@ -3,10 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cotenant.analyse.decision import MeasuredObjective
-from cotenant.analyse.decision.option import Kept, objective_of
-from cotenant.analyse.sharing.cells import Cell
-from cotenant.analyse.sharing.summary import TenantSummary
+from cotenant.analyse.decision import Kept, MeasuredObjective, objective_of
+from cotenant.analyse.sharing import Cell, TenantSummary
 from cotenant.reporting.figures.material import Material
 from cotenant.tenancy.interval import Number
 from cotenant.text import NOTHING, figure, milliseconds, percent, ratio, with_interval

@@ -8,12 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from cotenant import __version__
-from cotenant.analyse.estimates.intervals import Floats
-from cotenant.analyse.variability.frequency import ClockCurve, clock_curves
-from cotenant.analyse.variability.summary import Variability, analyse_variability
-from cotenant.analyse.variability.variation import Box, boxes
-from cotenant.analyse.variability.wording import (
+from cotenant.analyse.estimates import Floats
+from cotenant.analyse.variability import (
+    Box,
+    ClockCurve,
+    Variability,
+    analyse_variability,
     anomalies,
+    boxes,
+    clock_curves,
     headline,
     heat_sentence,
     opening,
@@ -25,11 +28,19 @@ from cotenant.reporting.figures.figure import Absent, Figure
 from cotenant.reporting.figures.variability import fleet_figures
 from cotenant.reporting.html.assets import columnar, embedded_json, environment, markup, policy, resource, scripts
 from cotenant.reporting.results.varied import gpu_rows, level_columns, level_rows, pair_said
-from cotenant.store.database.add import add
-from cotenant.store.database.database import Database, MeasuredWork, SensorUse
-from cotenant.store.database.from_runs import BITS, CLOCKS
-from cotenant.store.database.index import Source
-from cotenant.store.database.questions import StuckSensor, heat_fits, sensor_pairs, stuck_sensors
+from cotenant.store.database import (
+    BITS,
+    CLOCKS,
+    Database,
+    MeasuredWork,
+    SensorUse,
+    Source,
+    StuckSensor,
+    add,
+    heat_fits,
+    sensor_pairs,
+    stuck_sensors,
+)
 from cotenant.text import NOTHING, percent
 
 # --- contents of a report about many GPUs, reduced from a database or from runs with several members
@@ -200,7 +211,7 @@ SECTIONS = {
 }
 
 
-def page(material: FleetMaterial) -> str:
+def fleet_page(material: FleetMaterial) -> str:
     """One HTML text without external resources."""
     drawn = fleet_figures(material)
     sections: list[tuple[str, str, list[Figure | Absent]]] = [

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cotenant.analyse.device_use import DeviceUse, MixReading
+from cotenant.analyse.sharing import settings_said
 from cotenant.reporting.elements import DataTable, Element, Remark, Value, grouped
 from cotenant.text import NOTHING, figure, percent
 
@@ -43,7 +44,7 @@ def _device_table(
     several = len({use.device for use in uses}) > 1
     rows: list[tuple[str, tuple[Value, ...]]] = []
     for use in uses:
-        settings = "" if use.cell.settings == "{}" else use.cell.settings
+        settings = "" if use.cell.settings == "{}" else settings_said(use.cell.settings)
         where = ", ".join(part for part in (use.device if several else "", settings) if part)
         rows.append((where, (f"{use.cell.mix}, {use.cell.sharing}", *cells(use, columns))))
     return grouped(("the device under", *(label for label, _, _ in columns)), rows, narrow)

@@ -2,9 +2,15 @@
 
 from collections.abc import Sequence
 
-from cotenant.analyse.comparison.history import History, history_sentences
-from cotenant.analyse.comparison.pair import PairComparison, RowChange
-from cotenant.analyse.comparison.sentences import comparison_sentences, row_name, row_reason
+from cotenant.analyse.comparison import (
+    History,
+    PairComparison,
+    RowChange,
+    comparison_sentences,
+    history_sentences,
+    row_name,
+    row_reason,
+)
 from cotenant.analyse.result import SideBySide
 from cotenant.reporting.elements import (
     DataTable,
@@ -18,10 +24,10 @@ from cotenant.reporting.elements import (
     Tone,
     Value,
 )
-from cotenant.reporting.elements.markdown import escaped, markdown
+from cotenant.reporting.elements.markdown import escaped, to_markdown
 from cotenant.reporting.results.decided import side_by_side_elements
 from cotenant.tenancy.interval import Number
-from cotenant.text import amount, figure, with_interval, without_interval
+from cotenant.text import NOTHING, amount, figure, with_interval, without_interval
 
 AnyComparison = PairComparison | History | SideBySide
 
@@ -63,7 +69,7 @@ def compared_markdown(comparison: PairComparison | History, *, explain: bool = F
     else:
         first, *others = _folded(comparison, explain=explain)
     assert isinstance(first, Sentence)
-    return f"### {escaped(first.text)}\n\n{markdown(others, level=4)}\n"
+    return f"### {escaped(first.text)}\n\n{to_markdown(others, level=4)}\n"
 
 
 def _pair(comparison: PairComparison, *, explain: bool, everything: bool) -> list[Element]:
@@ -109,9 +115,7 @@ def _by_cell(rows: Sequence[RowChange], comparison: PairComparison, *, explain: 
     lines = tuple(
         (
             row_name(row.row),
-            _short(row.before_ms),
-            _short(row.now_ms),
-            _ratio(row.outcome.total),
+            *_figures(row),
             _verdict(row),
             *((row_reason(row, comparison),) if explain else ()),
         )
@@ -131,11 +135,8 @@ def _table(rows: Sequence[RowChange]) -> DataTable:
             if several:
                 settings = "" if row.row.settings in {"", "{}"} else f", {row.row.settings}"
                 heading += f", load {row.row.load}{settings}"
-            total = row.outcome.total
-            ratio = _ratio(total) if intervals else without_interval(total, _thousandths)
-            groups.setdefault(heading, []).append(
-                (row.row.tenant, _short(row.before_ms), _short(row.now_ms), ratio, _verdict(row))
-            )
+            figures = _figures(row, intervals=intervals)
+            groups.setdefault(heading, []).append((row.row.tenant, *figures, _verdict(row)))
         sections = tuple(RowGroup(name, tuple(lines)) for name, lines in groups.items())
         narrow = table(intervals=False) if intervals else None
         return DataTable(COLUMNS, groups=sections, numbers=frozenset(COLUMNS[1:4]), narrow=narrow)
@@ -166,12 +167,17 @@ def _history(history: History) -> list[Element]:
 
 def _verdict(row: RowChange) -> TableCell:
     outcome = row.outcome
-    text = f"{outcome.verdict} (clock)" if outcome.because == "the clock" else outcome.verdict
-    return TableCell(text, tone=TONES[outcome.verdict])
+    words = {"the clock": f"{outcome.verdict} (clock)", "not valid": "not valid"}
+    return TableCell(words.get(outcome.because, outcome.verdict), tone=TONES[outcome.verdict])
 
 
-def _short(number: Number) -> str:
-    return without_interval(number, lambda value: figure(value, 4))
+def _figures(row: RowChange, *, intervals: bool = True) -> tuple[str, str, str]:
+    """Both times and their ratio; nothing where the trials behind them are not valid."""
+    if row.outcome.because == "not valid":
+        return NOTHING, NOTHING, NOTHING
+    total = row.outcome.total
+    before, now = (without_interval(number, lambda value: figure(value, 4)) for number in (row.before_ms, row.now_ms))
+    return before, now, _ratio(total) if intervals else without_interval(total, _thousandths)
 
 
 def _ratio(number: Number) -> str:

@@ -7,8 +7,7 @@ from typing import Any
 
 from cotenant.analyse.copies_answer import CopiesAnswer
 from cotenant.analyse.copy_options import CopiesOption
-from cotenant.analyse.sharing.cells import Cell
-from cotenant.analyse.sharing.summary import TenantSummary
+from cotenant.analyse.sharing import Cell, TenantSummary
 from cotenant.reporting.elements import DataTable, Element, Remark, Sentence, Sentences
 from cotenant.text import NOTHING, figure, size, times, with_interval, without_interval
 

@@ -4,20 +4,27 @@ from collections import Counter
 from collections.abc import Sequence
 from textwrap import wrap
 
-from cotenant.analyse.decision import Answer, MixChoice, SharingOption
-from cotenant.analyse.decision.option import mix_name
-from cotenant.analyse.decision.remedies import ended, what_would_tell
-from cotenant.analyse.decision.wording import decision_word, headline, objectives, slowdowns
+from cotenant.analyse.decision import (
+    Answer,
+    MixChoice,
+    SharingOption,
+    decision_word,
+    ended,
+    headline,
+    mix_name,
+    objectives,
+    slowdowns,
+    what_would_tell,
+)
 from cotenant.analyse.result import SideBySide
-from cotenant.analyse.sharing.cells import settings_said, sharing_said
-from cotenant.planning.mixes.kinds import Price, price_of
+from cotenant.analyse.sharing import settings_said, sharing_said
+from cotenant.planning.mixes import Price, price_of
 from cotenant.reporting.elements import DataTable, Element, Remark, Section, Sentence, TableCell, Tone, Value
 from cotenant.reporting.elements import opening as first_sentences
 from cotenant.reporting.elements.terminal import NARROWEST
 from cotenant.reporting.figures.style import warmth
-from cotenant.reporting.terminal.literal import literal
 from cotenant.tenancy.device_names import DeviceName
-from cotenant.text import NOTHING, amount, ratio, with_interval, without_interval
+from cotenant.text import NOTHING, amount, literal, ratio, with_interval, without_interval
 
 ROOM = 12
 """Lines for sentences and mixes; with headings, notes and the next commands, that fills a screen of 25."""
@@ -67,13 +74,14 @@ def choices_table(choices: Sequence[MixChoice]) -> DataTable:
     rows = []
     for choice in choices:
         best = choice.best
-        done = f"{without_interval(best.gauge, ratio)}x" if best.trusted else NOTHING
+        known = best.trusted and best.gauge.est is not None
+        done = f"{without_interval(best.gauge, ratio)}x" if known else NOTHING
         texts: dict[str, str | TableCell] = {
             **{name: _condition(best, name) for name in several},
             "mix": _short_name(best),
             "best way": sharing_said(best.cell.sharing),
             "work": done,
-            "work or time": f"{done} {'time' if best.rates_given else 'work'}" if best.trusted else NOTHING,
+            "work or time": f"{done} {'time' if best.rates_given else 'work'}" if known else NOTHING,
             "worst slowdown": _worst(best) if best.trusted else NOTHING,
             "objectives": _objectives(best),
             "verdict": TableCell(decision_word(choice), tone=TONES[choice.verdict]),
@@ -112,7 +120,8 @@ def _columns(choices: Sequence[MixChoice], several: Sequence[str]) -> list[str]:
     columns = {
         "mix": not several or len({_short_name(choice.best) for choice in choices}) > 1,
         "best way": True,
-        "work": given == {False},  # otherwise it is given by the rates
+        # Otherwise it is given by the rates, or unknown: served traffic has nothing alone.
+        "work": given == {False} and any(choice.best.work.est is not None for choice in choices),
         "work or time": len(given) > 1,
         "worst slowdown": not several,
         "objectives": any(choice.best.objectives for choice in choices),
@@ -184,7 +193,6 @@ def _open(choices: Sequence[MixChoice], most: int) -> list[str]:
 # --- devices side by side: a line for each mix, a column for each device
 
 MOST_ROWS = 10
-WIDEST_MIX = 26
 MARKS = {"share": "share", "apart": "apart", "open": "?"}
 
 

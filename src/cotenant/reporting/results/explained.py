@@ -6,14 +6,12 @@ from textwrap import wrap
 
 from rich.console import Console
 
-from cotenant.analyse.decision.wording import headline
-from cotenant.analyse.explanation.explanation import Explanation
-from cotenant.analyse.explanation.sentences import explanation_sentences, main_sentences, mix_name
-from cotenant.analyse.sharing.metrics import Metric
+from cotenant.analyse.decision import headline
+from cotenant.analyse.explanation import Explanation, explanation_sentences, main_sentences, mix_name
+from cotenant.analyse.sharing import Metric, settings_said
 from cotenant.reporting.elements import DataTable, Element, Facts, Remark, Section, Sentence, Sentences, grouped
-from cotenant.reporting.elements.terminal import terminal
-from cotenant.reporting.terminal.literal import literal
-from cotenant.text import NOTHING, amount, figure, percent, ratio, with_interval
+from cotenant.reporting.elements.terminal import to_terminal
+from cotenant.text import NOTHING, amount, figure, literal, percent, ratio, with_interval
 
 MOST_LINES = 40
 """Maximum lines without --all."""
@@ -45,7 +43,7 @@ def explanation_screen(explanation: Explanation, width: int) -> list[Element]:
     more = [Remark(f"and {amount(len(rows) - MOST_ALONE, 'more tenant')}")] if len(rows) > MOST_ALONE else []
     ending = f"{'Simulated: nothing was measured. ' * explanation.simulated}Every slowdown and its parts: --all."
     # Blank lines between the parts and the last line take what is left of the screen.
-    height = len(Console(width=width, file=StringIO()).render_lines(terminal([table])[0]))
+    height = len(Console(width=width, file=StringIO()).render_lines(to_terminal([table])[0]))
     said = _lines([sentence.text for sentence in answer], width) + _lines([ending], width)
     kept = _fitting(sentences, MOST_LINES - 5 - said - height - 2 * len(more), width)
     dropped = len(sentences) - len(kept)
@@ -94,7 +92,9 @@ def metric_facts(metric: Metric) -> dict[str, str]:
 
 
 def _alone(explanation: Explanation) -> list[tuple[str, ...]]:
-    several = len({(tenant.load, tenant.settings) for tenant in explanation.tenants}) > 1
+    loads, settings = [
+        len({getattr(tenant, name) for tenant in explanation.tenants}) > 1 for name in ("load", "settings")
+    ]
     rows: list[tuple[str, ...]] = [
         (
             tenant.of,
@@ -106,15 +106,18 @@ def _alone(explanation: Explanation) -> list[tuple[str, ...]]:
         )
         for tenant in explanation.tenants
     ]
-    if not several:
+    if not loads and not settings:
         return rows
     # Under most loads a tenant alone is the same: those share a line.
     alike: dict[tuple[str, ...], list[str]] = {}
     for row, tenant in zip(rows, explanation.tenants, strict=True):
-        alike.setdefault(row, []).append(tenant.load)
+        varying = [tenant.load] if loads else []
+        if settings:
+            varying.append(settings_said(tenant.settings))
+        alike.setdefault(row, []).append(", ".join(varying))
     return [
-        (f"{row[0]} at {loads[0] if len(loads) == 1 else f'{len(loads)} loads'}", *row[1:])
-        for row, loads in alike.items()
+        (f"{row[0]} at {where[0] if len(where) == 1 else f'{len(where)} conditions'}", *row[1:])
+        for row, where in alike.items()
     ]
 
 

@@ -10,10 +10,17 @@ from cotenant.analyse.decision import Answer
 from cotenant.analyse.dvfs import Sweep
 from cotenant.analyse.dvfs import sentence as sweep_sentence
 from cotenant.analyse.result import Result
-from cotenant.analyse.sharing.capacity import CapacityCurve, capacity_curves
-from cotenant.analyse.sharing.cells import Cell, load_said, settings_said
-from cotenant.analyse.sharing.closing import CHECK_WORDS
-from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
+from cotenant.analyse.sharing import (
+    CHECK_WORDS,
+    CapacityCurve,
+    Cell,
+    MixSummary,
+    Summary,
+    TenantSummary,
+    capacity_curves,
+    load_said,
+    settings_said,
+)
 from cotenant.measure.checks import CHECKS, hint_for
 from cotenant.reporting.elements import (
     DataTable,
@@ -27,7 +34,7 @@ from cotenant.reporting.elements import (
     Value,
     grouped,
 )
-from cotenant.reporting.elements.markdown import markdown
+from cotenant.reporting.elements.markdown import to_markdown
 from cotenant.reporting.main_table import main_table
 from cotenant.reporting.results.activity import device_elements
 from cotenant.reporting.results.copied import copies_grouped
@@ -66,7 +73,7 @@ def measured_elements(result: Result) -> list[Element]:
 
 def measured_markdown(result: Result) -> str:
     """The whole result, for a pull request."""
-    return markdown([Section("cotenant report", "report", tuple(measured_elements(result)))], level=1) + "\n"
+    return to_markdown([Section("cotenant report", "report", tuple(measured_elements(result)))], level=1) + "\n"
 
 
 def table_elements(result: Result) -> list[Element]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from cotenant import __version__
 from cotenant.analyse.result import Result
-from cotenant.analyse.sharing.closing import CHECK_WORDS
+from cotenant.analyse.sharing import CHECK_WORDS
 from cotenant.reporting.elements import Element, Sentence
 from cotenant.text import amount, duration, listed
 

@@ -4,8 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cotenant.planning.mixes.moves import PlanMove
-from cotenant.planning.mixes.serving_plan import KeptObjective, PlannedDevice, SeatedTenant, ServingPlan
+from cotenant.planning.mixes import KeptObjective, PlanMove, PlannedDevice, SeatedTenant, ServingPlan
 from cotenant.reporting.elements import Bullet, DataTable, Element, Remark, Section, Sentence, Sentences, TableCell
 from cotenant.reporting.elements import html as page
 from cotenant.tenancy.interval import Interval

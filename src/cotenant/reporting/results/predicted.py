@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from cotenant.prediction.interference.forecast import MixForecast, NextMix, PredictedMixes, TenantForecast
+from cotenant.prediction.interference import MixForecast, NextMix, PredictedMixes, TenantForecast
 from cotenant.reporting.elements import DataTable, Element, Remark, Section, Sentence, Sentences, TableCell
 from cotenant.reporting.elements import html as page
 from cotenant.reporting.figures.style import warmth

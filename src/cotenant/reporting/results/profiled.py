@@ -17,9 +17,8 @@ from cotenant.reporting.elements import (
 )
 from cotenant.reporting.elements.html import page
 from cotenant.reporting.figures.figure import Figure, Understanding
-from cotenant.reporting.figures.style import ACCENT, PALETTE, QUIET, faceted, tips, whole
-from cotenant.reporting.terminal.literal import literal
-from cotenant.text import figure, percent
+from cotenant.reporting.figures.style import ACCENT, PALETTE, QUIET, faceted, label, marks, quantity, tips, whole
+from cotenant.text import figure, literal, percent
 
 LONGEST_NAME = 60
 BARS = " ▁▂▃▄▅▆▇█"
@@ -131,16 +130,15 @@ def _timeline(profile: KernelProfile, excerpt: Excerpt, seen: str, name: str) ->
     names = [*map(literal, longest), OTHERS]
     colours = {"domain": names, "range": [*PALETTE[: len(longest)], QUIET]}
     title = f"ms after {figure(excerpt.start_s)} s of the window"
-    spec = {
-        "mark": {"type": "bar", "height": {"band": 0.8}},
-        "encoding": {
-            "y": {"field": "tenant", "type": "nominal", "title": None, "sort": None},
-            "x": {"field": "from_ms", "type": "quantitative", "title": title},
-            "x2": {"field": "to_ms"},
-            "color": {"field": "colour", "type": "nominal", "title": None, "scale": colours, "legend": {"columns": 1}},
-            "tooltip": tips(("kernel", "kernel"), ("us", "#µs"), ("from_ms", "#from ms")),
-        },
+    shades = label("colour", scale=colours, legend={"columns": 1})
+    encoding = {
+        "y": label("tenant", sort=None),
+        "x": quantity("from_ms", title),
+        "x2": {"field": "to_ms"},
+        "color": shades,
+        "tooltip": tips(("kernel", "kernel"), ("us", "#µs"), ("from_ms", "#from ms")),
     }
+    spec = marks("bar", encoding, height={"band": 0.8})
     head = f"{profile.mix}, {profile.sharing}: {seen}"
     return Figure(name, head, "", whole(spec, {"step": 34}), rows, TIMELINE, margin=120)
 
@@ -156,13 +154,7 @@ def _counters(activities: Sequence[KernelActivity], window_s: float, name: str) 
         for number, value in enumerate(activity.timeline)
         if not math.isnan(value)
     )
-    spec = {
-        "mark": {"type": "area", "color": ACCENT, "interpolate": "step-after"},
-        "encoding": {
-            "x": {"field": "s", "type": "quantitative", "title": "s"},
-            "y": {"field": "value", "type": "quantitative", "title": None},
-        },
-    }
+    spec = marks("area", {"x": quantity("s", "s"), "y": quantity("value")}, color=ACCENT, interpolate="step-after")
     drawn = faceted("counter", [], spec, 60, {"scale": {"y": "independent"}})
     table = DataTable(
         ("device", "counter", "mean", "over the window"),

@@ -18,12 +18,10 @@ from cotenant.reporting.elements import (
 )
 from cotenant.reporting.elements.html import page
 from cotenant.reporting.figures.figure import Figure, Understanding
-from cotenant.reporting.figures.style import interval_layers, interval_rows_height, tips, whole
-from cotenant.reporting.terminal.literal import literal
-from cotenant.store.imports.result import sentence
-from cotenant.store.imports.search_json import ModelTimes, SearchJson
+from cotenant.reporting.figures.style import interval_layers, interval_rows_height, label, marks, quantity, tips, whole
+from cotenant.store.imports import ModelTimes, SearchJson, sentence
 from cotenant.tenancy.interval import Estimate
-from cotenant.text import NOTHING, amount, duration, figure, percent, size
+from cotenant.text import NOTHING, amount, duration, figure, literal, percent, size
 
 RANKING = Understanding(
     shows="The score of each model with a 95 % interval; baselines below. Scorers that test items hold each item back "
@@ -171,23 +169,14 @@ def _scores(outcome: SearchOutcome) -> Drawing:
     lines = [(line.name, line.estimate, "model") for line in outcome.ranking[: outcome.top]]
     lines += [(line.name, line.estimate, "baseline") for line in outcome.baselines]
     rows: list[dict[str, Any]] = [
-        {
-            "model": literal(name),
-            "what": what,
-            "est": estimate.est,
-            "lo": estimate.lo,
-            "hi": estimate.hi,
-            "items": estimate.n,
-        }
+        {"model": literal(name), "what": what, "est": estimate.est, "lo": estimate.lo, "hi": estimate.hi}
+        | {"items": estimate.n}
         for name, estimate, what in lines
     ]
     layers = interval_layers(
-        {"field": "model", "type": "nominal", "title": None, "sort": None},
-        f"score ({outcome.scorer})",
-        {"field": "what", "type": "nominal", "title": None, "sort": None},
-        tips(("model", "model"), ("est", "#score"), ("lo", "#from"), ("hi", "#to"), ("items", "#items")),
-        zero=False,
-    )
+        label("model", sort=None), f"score ({outcome.scorer})", label("what", sort=None),
+        tips(("model", "model"), ("est", "#score"), ("lo", "#from"), ("hi", "#to"), ("items", "#items")), zero=False,
+    )  # fmt: skip
     spec = whole({"layer": layers}, interval_rows_height(len(rows)))
     drawn = Figure("scores", "Scores", "", spec, tuple(rows), RANKING, margin=200)
     return Drawing(drawn, DataTable(("model", "score"), tuple((name, _score(estimate)) for name, estimate, _ in lines)))
@@ -195,14 +184,12 @@ def _scores(outcome: SearchOutcome) -> Drawing:
 
 def _time(outcome: SearchOutcome) -> Drawing:
     stages = sorted(outcome.stages_s.items(), key=lambda stage_and_seconds: -stage_and_seconds[1])
-    spec = {
-        "mark": {"type": "bar", "cornerRadiusEnd": 2},
-        "encoding": {
-            "y": {"field": "stage", "type": "nominal", "title": None, "sort": None},
-            "x": {"field": "seconds", "type": "quantitative", "title": "seconds"},
-            "tooltip": tips(("stage", "stage"), ("seconds", "#seconds")),
-        },
+    encoding = {
+        "y": label("stage", sort=None),
+        "x": quantity("seconds", "seconds"),
+        "tooltip": tips(("stage", "stage"), ("seconds", "#seconds")),
     }
+    spec = marks("bar", encoding, cornerRadiusEnd=2)
     rows = tuple({"stage": stage, "seconds": seconds} for stage, seconds in stages)
     drawn = Figure("time", "Seconds by stage", "", whole(spec, {"step": 26}), rows, STAGES, margin=140)
     total = sum(outcome.stages_s.values()) or 1.0

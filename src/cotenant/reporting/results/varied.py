@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from cotenant.analyse.variability.drift import Drift
-from cotenant.analyse.variability.summary import Variability
-from cotenant.analyse.variability.wording import (
+from cotenant.analyse.variability import (
+    Drift,
+    Variability,
     change_sentence,
     day,
     headline,
@@ -19,10 +19,8 @@ from cotenant.reporting.elements import SIMULATED, DataTable, Element, Remark, S
 from cotenant.text import NOTHING, amount, figure, percent
 
 if TYPE_CHECKING:
-    from cotenant.analyse.variability.attribution import SharedPower
-    from cotenant.store.database.add import Added
-    from cotenant.store.database.database import SensorUse
-    from cotenant.store.database.questions import Anomalies, Contents, GpuStory, HeatOf, SensorPair
+    from cotenant.analyse.variability import SharedPower
+    from cotenant.store.database import Added, Anomalies, Contents, GpuStory, HeatOf, SensorPair, SensorUse
 
 GPU_COLUMNS = ("GPU", "place", "runs", "ms", "x median", "MHz", "°C", "W", "slow")
 TEXTS = (0, 1, 8)

@@ -9,11 +9,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cotenant.analyse.neighbours.watched_evidence import WatchedExplanation
-from cotenant.analyse.neighbours.watching import (
+from cotenant.analyse.neighbours import (
     CPU_S,
     GPU_S,
     Watched,
+    WatchedExplanation,
     WatchedTenant,
     answer_sentences,
     grant_sentence,
@@ -32,15 +32,23 @@ from cotenant.reporting.elements import (
     Tone,
 )
 from cotenant.reporting.elements import html as page
-from cotenant.reporting.elements.markdown import markdown
+from cotenant.reporting.elements.markdown import to_markdown
 from cotenant.reporting.figures.figure import MOST_POINTS, Figure, Understanding
-from cotenant.reporting.figures.style import colour, interval_layers, interval_rows_height, tips, whole
-from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.figures.style import (
+    colour,
+    interval_layers,
+    interval_rows_height,
+    label,
+    marks,
+    quantity,
+    tips,
+    whole,
+)
 from cotenant.tenancy.interval import Estimate
-from cotenant.text import NOTHING, amount, duration, figure, percent, times
+from cotenant.text import NOTHING, amount, duration, figure, literal, percent, times
 
 if TYPE_CHECKING:
-    from cotenant.measure.watch.watch_session import WatchSession
+    from cotenant.measure.watch import WatchSession
 
 LATELY_S = 10.0
 _WORDS = ("tenant", "software")
@@ -106,7 +114,9 @@ def watched_page(watched: Watched, *, links: str = "") -> str:
 def watched_markdown(watched: Watched) -> str:
     """The same, short enough for a pull request."""
     when = f"{watched.device}, {_utc(watched.since_s)}, for {duration(60 * watched.minutes)}"
-    return markdown([Section("cotenant watch", "watch", (Sentence(when), *watched_elements(watched)))], level=1) + "\n"
+    return (
+        to_markdown([Section("cotenant watch", "watch", (Sentence(when), *watched_elements(watched)))], level=1) + "\n"
+    )
 
 
 def _mood(watched: Watched) -> Tone:
@@ -185,7 +195,7 @@ def _slowdowns(watched: Watched) -> list[Drawing]:
     if not rows:
         return []
     layers = interval_layers(
-        {"field": "pair", "type": "nominal", "title": None, "sort": None}, "time beside a busy neighbour, over idle",
+        label("pair", sort=None), "time beside a busy neighbour, over idle",
         None, tips(("pair", "pair"), ("est", "#slowdown"), ("lo", "#from"), ("hi", "#to"), ("blocks", "#blocks")),
         zero=False,
     )  # fmt: skip
@@ -222,15 +232,13 @@ def _curves(watched: Watched, what: str) -> list[Drawing]:
     if not rows:
         return []
     unit = "mean time, ms" if what == "times" else "share of its own top, %"
-    spec = {
-        "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 1.5},
-        "encoding": {
-            "x": {"field": "minute", "type": "quantitative", "title": "minutes watched"},
-            "y": {"field": "value", "type": "quantitative", "title": unit, "scale": {"zero": True}},
-            "color": colour("tenant", [name for name, *_ in ranges], ""),
-            "tooltip": tips(("tenant", "tenant"), ("minute", "#minute"), ("value", f"#{unit}")),
-        },
+    encoding = {
+        "x": quantity("minute", "minutes watched"),
+        "y": quantity("value", unit, scale={"zero": True}),
+        "color": colour("tenant", [name for name, *_ in ranges], ""),
+        "tooltip": tips(("tenant", "tenant"), ("minute", "#minute"), ("value", f"#{unit}")),
     }
+    spec = marks("line", encoding, interpolate="step-after", strokeWidth=1.5)
     title, words = ("Times", TIMES) if what == "times" else ("Traffic", TRAFFIC)
     columns = (unit, "least", "mean", "most")
     instead = DataTable(columns, tuple(ranges), numbers=frozenset(columns[1:]))

@@ -9,8 +9,7 @@ from rich.text import Text
 
 from cotenant.devices.protocol import Finding
 from cotenant.measure.selftest import SelfTest
-from cotenant.reporting.terminal.literal import literal
-from cotenant.text import amount
+from cotenant.text import amount, literal
 
 SYMBOLS = {
     "ok": Text("✓ ok", "green"),
@@ -20,7 +19,7 @@ SYMBOLS = {
 }
 
 
-def checkup(findings: Sequence[Finding]) -> tuple[RenderableType, ...]:
+def checkup_lines(findings: Sequence[Finding]) -> tuple[RenderableType, ...]:
     """A line per finding with its fix, and a closing line."""
     return _lines(findings), closing(findings)
 

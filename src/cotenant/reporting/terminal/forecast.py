@@ -4,9 +4,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from cotenant.reporting.terminal.grouped import listing
-from cotenant.reporting.terminal.literal import literal
 from cotenant.study.run_forecast import Forecast, MixMemory
-from cotenant.text import duration, percent, ratio, size
+from cotenant.text import duration, literal, percent, ratio, size
 
 MOST_MIXES = 12
 """The largest needs matter; a matrix may have a hundred mixes."""

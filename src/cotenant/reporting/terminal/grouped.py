@@ -10,8 +10,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from cotenant.reporting.terminal.literal import literal
-from cotenant.text import NOTHING
+from cotenant.text import NOTHING, literal
 
 INDENT, GAP = 2, 2
 NARROWEST_NAME = 8

@@ -9,16 +9,15 @@ from rich.table import Table
 from rich.text import Text
 
 from cotenant.reporting.terminal.grouped import COLUMN_GAP, cell, listing
-from cotenant.reporting.terminal.literal import literal
-from cotenant.text import NOTHING, count, figure, percent
+from cotenant.text import NOTHING, count, figure, literal, percent
 
 if TYPE_CHECKING:
     from cotenant.devices.catalogue import DeviceInfo
     from cotenant.devices.protocol import SharingMode
-    from cotenant.prediction.kernels.traces import KernelLine, KernelTrace
+    from cotenant.prediction.kernels import KernelLine, KernelTrace
     from cotenant.study.schema import StudyInfo
     from cotenant.workloads import WorkloadInfo
-    from cotenant.workloads.servers.spec import Preset
+    from cotenant.workloads.servers import Preset
 
 
 def study_list(studies: "Sequence[StudyInfo]") -> Table:

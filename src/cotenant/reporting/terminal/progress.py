@@ -28,8 +28,7 @@ from cotenant.measure.events import (
     TrialStarted,
     silent,
 )
-from cotenant.reporting.terminal.literal import literal
-from cotenant.text import amount, duration, percent, ratio, with_interval
+from cotenant.text import amount, duration, literal, percent, ratio, with_interval
 
 # --- the state of a run: events folded into one value, and its text. Pure
 

@@ -10,12 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from cotenant.ranking.outcome import Began, Event, Listener, PlannedSearch, RoundEnded, WithoutWeights, Working
-from cotenant.reporting.terminal.literal import literal
-from cotenant.text import amount, duration, listed, percent
+from cotenant.text import amount, duration, listed, literal, percent
 
 
 @contextmanager
-def watch(console: Console) -> Iterator[Listener]:
+def watch_search(console: Console) -> Iterator[Listener]:
     """A listener that displays the search: live on a terminal, else one line per event."""
     if not console.is_terminal or console.is_dumb_terminal:
         yield lambda event: _say(console, event)

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cotenant.analyse.judged_promises import JudgedPromise
-from cotenant.reporting.elements.terminal import terminal
+from cotenant.reporting.elements.terminal import to_terminal
 from cotenant.reporting.results.promised import judged_elements
 from cotenant.text import NOTHING, amount, duration, figure, milliseconds, percent
 
@@ -48,7 +48,7 @@ def status_parts(status: Mapping[str, Any]) -> tuple[RenderableType, ...]:
         table.add_row(*row)
     shed = list(filter(None, map(_not_served, status["tenants"])))
     down = [f"{worker['why']}; asked again for {duration(worker['down_s'])}" for worker in _down(status)]
-    judged = terminal(judged_elements([JudgedPromise.from_json(row) for row in status.get("promises", ())]))
+    judged = to_terminal(judged_elements([JudgedPromise.from_json(row) for row in status.get("promises", ())]))
     badge = Text("SIMULATED ", "bold reverse magenta") if simulated else Text("")
     head = badge + Text("\n".join((line, *down, *_gaps(status.get("record")))))
     return (head, table, *([Text("\n".join(shed))] if shed else []), Group(*judged))
@@ -76,7 +76,7 @@ def _down(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def opening_lines(service: "Service") -> list[str]:
     """What a server says when it is ready: each tenant's cost and objective."""
-    from cotenant.serving.workers.supervisor import parts_of
+    from cotenant.serving.workers import parts_of
 
     lines = [] if service.grpc is None else [f"gRPC: {service.grpc}"]
     parts = parts_of(service.workers())
