@@ -7,6 +7,7 @@ import time
 import pytest
 
 from cotenant.clients import arrivals
+from tests.support import pace
 
 pytestmark = pytest.mark.skipif(not arrivals.AVAILABLE, reason="the kernel's times of arrival are Linux's")
 
@@ -48,7 +49,7 @@ def connected(scenario):
             peer, _ = listener.accept()
         with peer:
             try:
-                await asyncio.wait_for(scenario(recorder, transport, peer), 20)
+                await asyncio.wait_for(scenario(recorder, transport, peer), pace.seconds(20))
             finally:
                 transport.abort()
                 await asyncio.sleep(0)

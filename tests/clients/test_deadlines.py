@@ -6,6 +6,7 @@ import psutil
 import pytest
 
 from cotenant.clients.alarm import Deadlines
+from tests.support import pace
 
 MS = 1_000_000
 
@@ -22,7 +23,7 @@ def waiting(scenario):
             return answer
 
         try:
-            await asyncio.wait_for(scenario(deadlines, watched), 20)
+            await asyncio.wait_for(scenario(deadlines, watched), pace.seconds(20))
         finally:
             deadlines.close()
 

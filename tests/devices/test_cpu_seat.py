@@ -11,6 +11,7 @@ import pytest
 
 from cotenant.devices import find_device
 from cotenant.devices.cpu.cpu_device import CpuDevice
+from tests.support import pace
 
 
 def seat_on(*cores, threads=1, clock="process"):
@@ -24,7 +25,7 @@ def run_python(program, **env):
         env={**os.environ, **env},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=pace.seconds(120),
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -10,10 +10,12 @@ import time
 import pytest
 
 from cotenant.devices import find_device
+from cotenant.devices.child_lines import ChildLines
 from cotenant.devices.cpu.sensors import accounting, open_probes
 from cotenant.devices.cpu.sensors.accounting import open_memory, open_pressure, open_quota, open_time
 from cotenant.devices.cpu.sensors.hardware import find_packages, open_energy, open_frequency, open_temperature
 from cotenant.devices.tree import HeldOpen
+from tests.support import pace
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 STAT = """cpu  11 22 33 44 55 66 77 88 99 0
@@ -218,25 +220,32 @@ else:
 """
 
 
-def test_perf_counts_are_summed_and_the_child_ends_with_the_probe(fake_perf):
+def test_perf_counts_are_summed_and_the_child_ends_with_the_probe(fake_perf, monkeypatch):
+    pids = []
+
+    class Noted(ChildLines):
+        def __init__(self, *given):
+            super().__init__(*given)
+            pids.append(self.pid)
+
+    monkeypatch.setattr(accounting, "ChildLines", Noted)
     fake_perf(COUNTING)
     probe = accounting.open_perf((0, 1))
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + pace.seconds(20)
     while values(probe)["cache_references"] != 60 and time.monotonic() < deadline:
         time.sleep(0.01)
     last = values(probe)
     assert (last["instructions"], last["cycles"], last["cache_references"]) == (3000, 1500, 60)
     assert math.isnan(last["cache_misses"])
-    child = probe._lines.pid
     del probe
     with pytest.raises(ProcessLookupError):
-        os.kill(child, 0)
+        os.kill(pids[0], 0)
 
 
 def test_a_perf_that_ends_is_a_lost_source(fake_perf):
     fake_perf('sys.stderr.write("1,,instructions,200,100.00,,\\n")')
     probe = accounting.open_perf((0, 1))
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + pace.seconds(60)
     seen = []
 
     def read_on():

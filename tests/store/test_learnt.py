@@ -131,7 +131,7 @@ def test_the_highest_peak_counts_and_open_loads_are_told(tmp_path):
 
 def test_mixes_of_more_tenants_than_are_predicted_are_told(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "cotenant.prediction.interference.gathered.gathered", lambda _: Gathered((), (), 0, {}, too_large=2)
+        "cotenant.prediction.interference.gathered.gather_evidence", lambda _: Gathered((), (), 0, {}, too_large=2)
     )
     assert learnt([a_run(tmp_path / "r").path], place()).notes == (
         f"2 measured mixes were ignored: predictions are of up to {LARGEST} tenants.",

@@ -69,7 +69,7 @@ def test_a_chunk_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     def fails(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("cotenant.store.manifest.sync", fails)
+    monkeypatch.setattr("cotenant.store.folder.sync", fails)
     with pytest.raises(RunFolderError, match="Trials 1 to 3 could not be written"):
         run.commit(trial(1), trial(2), trial(3))
     assert run.committed() == {0}

@@ -78,10 +78,17 @@ def test_stages_come_in_their_order_per_request(found):
     assert seen.service_ns == 1_000_000
 
 
+def test_stages_of_tenants_beside_others_are_not_read(found):
+    plain = trial()
+    seen = found(replace(plain, stages=staged(plain, compute=700)))
+    assert [item.stages_ns for item in seen] == [{}, {}]
+    assert [item.service_ns for item in seen] == [1_000_000] * 2
+
+
 def test_trials_are_read_a_portion_at_a_time_with_the_same_result(found, monkeypatch):
     trials = []
     for number in range(3):
-        plain = trial(number)
+        plain = trial(number, tenants=("bert-mini",))
         samples = sampled(cpu_steal_s=[(0, 0.0), (1, 0.1 * number)])
         trials.append(replace(plain, stages=staged(plain, compute=100 + number), samples=samples))
     monkeypatch.setattr(portions.portions, "__defaults__", (1,))

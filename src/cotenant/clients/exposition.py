@@ -1,11 +1,11 @@
-"""Prometheus' text format, and what servers say in it: waiting and running requests, cache use."""
+"""Prometheus' text format, read and written, and what servers say in it: waiting and running requests, cache use."""
 
 import http.client
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, Protocol
 
 from cotenant.clients.address import Address, ask
 
@@ -53,6 +53,63 @@ def _plain(value: str) -> str:
 def _form(metrics: tuple[str, ...] | None) -> re.Pattern[str]:
     names = _ANY if metrics is None else "|".join(map(re.escape, metrics)) or r"(?!)"
     return re.compile(rf"^({names})(?:{_LABELS})?[ \t]+(\S+)", re.MULTILINE)
+
+
+# --- a page of our own
+
+KIND = "text/plain; version=0.0.4; charset=utf-8"
+Labels = Mapping[str, str]
+
+
+class Buckets(Protocol):
+    """A histogram."""
+
+    total: float
+    count: int
+
+    def buckets(self, most: float | None = None) -> Iterable[tuple[float, int]]:
+        """Upper edges, and how many lie below."""
+
+
+class MetricsPage:
+    """Collects metrics, in order."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def put(self, name: str, kind: str, about: str, values: Iterable[tuple[Labels, float]]) -> None:
+        """A counter or gauge."""
+        self._head(name, kind, about)
+        self._lines.extend(f"{name}{_labels(labels)} {value:.17g}" for labels, value in values)
+
+    def histogram(
+        self, name: str, about: str, values: Iterable[tuple[Labels, Buckets]], *, most: float | None = None
+    ) -> None:
+        """A histogram; buckets above ``most`` are left out."""
+        self._head(name, "histogram", about)
+        for labels, histogram in values:
+            for edge, below in histogram.buckets(most):
+                text = "+Inf" if edge == float("inf") else repr(float(edge))  # as Prometheus' own client for Python
+                self._lines.append(f"{name}_bucket{_labels({**labels, 'le': text})} {below}")
+            self._lines.append(f"{name}_sum{_labels(labels)} {histogram.total:.17g}")
+            self._lines.append(f"{name}_count{_labels(labels)} {histogram.count}")
+
+    def text(self) -> str:
+        """The page."""
+        return "\n".join(self._lines) + "\n"
+
+    def _head(self, name: str, kind: str, about: str) -> None:
+        self._lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
+
+
+def _labels(labels: Labels) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 # Servers' own metrics: waiting and running requests, cache use

@@ -5,7 +5,7 @@ Tenant side: in its process a tenant takes a `Seat`, which applies its part of t
 workload where it runs, and reports what it actually got, so that sharing is verified.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
@@ -55,6 +55,18 @@ class Probe(Protocol):
     def read(self) -> Sequence[float]:
         """One value per sensor; NaN where there is none this time. Raises OSError if the source is gone."""
         ...
+
+
+@dataclass(slots=True)
+class FunctionProbe:
+    """Sensors that a function reads."""
+
+    sensors: tuple[SensorInfo, ...]
+    reader: Callable[[], Sequence[float]]
+
+    def read(self) -> Sequence[float]:
+        """See `Probe`."""
+        return self.reader()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class TargetDevice:
 
 def place_at(device: str) -> TargetDevice:
     """The device of that name. Raises DeviceError."""
-    from cotenant.analyse.sharing.evidence import cores_of
+    from cotenant.analyse.sharing import cores_of
     from cotenant.devices import find_device
 
     found = find_device(device)
@@ -43,7 +43,7 @@ def place_at(device: str) -> TargetDevice:
 
 def kind_of(description: Mapping[str, Any]) -> str:
     """Identity of a kind of device: the model and, for a CPU, the number of cores."""
-    from cotenant.analyse.sharing.evidence import cores_of
+    from cotenant.analyse.sharing import cores_of
 
     model = str(description.get("model") or description.get("title") or description.get("name") or "unknown device")
     cores = description.get("cores")

@@ -34,6 +34,13 @@ class FileTree:
         except ValueError:
             return None
 
+    def held(self, inner: str) -> "HeldOpen | None":
+        """A file to read again and again."""
+        try:
+            return HeldOpen(self.path(inner))
+        except OSError:
+            return None
+
     def glob(self, pattern: str) -> tuple[str, ...]:
         """Usual absolute paths of all matches, sorted."""
         return tuple(sorted(f"/{path.relative_to(self.root)}" for path in self.root.glob(pattern.lstrip("/"))))

@@ -33,11 +33,8 @@ def save(run: Path, name: str, home: Path = HOME) -> Path:
     folder = RunFolder.open(run)
     entry = {"run": folder.run, "folder": os.path.relpath(run.resolve(), home.resolve())}
     file = home / f"{name}.json"
-    draft = home / f".{name}.{os.getpid()}"
     try:
-        home.mkdir(parents=True, exist_ok=True)
-        draft.write_text(json.dumps(entry) + "\n", encoding="utf-8")
-        draft.replace(file)
+        opening.replace_file(file, json.dumps(entry) + "\n")
     except OSError as error:
         raise RunFolderError(
             f"The baseline {name} can't be written to {home}: {opening.why(error)}.",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cotenant.analyse.sharing.evidence import RequestWork, TenantEvidence, cores_of
+from cotenant.analyse.sharing import RequestWork, TenantEvidence, cores_of
 from cotenant.store import parquet
 from cotenant.store.identities import Identities
 from cotenant.store.observe import observations
@@ -144,8 +144,10 @@ def _bulk(runs: OpenRuns) -> _Bulk:
     for table in ("requests", "stages", "samples"):
         sizes.update(rows_by_trial(con, table))
     trials = sorted(sizes)
+    alone = set(con.execute("SELECT run, trial FROM trials WHERE solo").fetchall())
     for portion in portions(trials, (sizes[trial] for trial in trials)):
-        requests, stages, samples = (of_trials(files, table, portion) for table in ("requests", "stages", "samples"))
+        requests, samples = (of_trials(files, table, portion) for table in ("requests", "samples"))
+        stages = of_trials(files, "stages", (trial for trial in portion if trial in alone))
         if requests:
             for *key, service_ns in con.execute(_SERVICE.format(requests=requests)).fetchall():
                 found.service_ns[key[0], key[1], key[2]] = service_ns

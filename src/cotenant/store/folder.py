@@ -9,7 +9,7 @@ import shlex
 import shutil
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from cotenant.errors import RunFolderError
 from cotenant.interruption import held
-from cotenant.opening import system_words, why
+from cotenant.opening import replace_file, sync, system_words, why
 from cotenant.paths import AnyPath
 from cotenant.store import manifest as manifests
 from cotenant.store import parquet, seals
@@ -204,9 +204,9 @@ class RunFolder:
         def fill(folder: Path) -> None:
             for file, content in files.items():
                 (folder / file).write_bytes(content)
-                manifests.sync(folder / file)
+                sync(folder / file)
             seals.check(folder, self.run, required=True)
-            manifests.sync(folder)
+            sync(folder)
 
         try:
             self._place(f"Trials {name}", name, numbers, fill)
@@ -236,9 +236,9 @@ class RunFolder:
                 _remove(unfinished)
                 raise
             self._taken.update(numbers)
-            manifests.sync(target.parent)
+            sync(target.parent)
             if first:
-                manifests.sync(self.path)
+                sync(self.path)
 
     def update_manifest(self, **changes: Any) -> None:
         """Change entries of the manifest atomically."""
@@ -269,8 +269,8 @@ class RunFolder:
         files.append(seals.write(folder, run=self.run, name=folder.name, rows=rows))
         # After writing all: the first sync writes most of the others' data too.
         for file in files:
-            manifests.sync(file)
-        manifests.sync(folder)
+            sync(file)
+        sync(folder)
 
     def _all_safe(self, disk_full: bool) -> str:
         step = "Free some space" if disk_full else "Fix that"
@@ -310,11 +310,13 @@ def _remove(folder: Path) -> None:
 @contextmanager
 def _explained(what: str, hint: Callable[[bool], str]) -> Iterator[None]:
     """Turn a failed write into a sentence; the hint may depend on whether the disk is full."""
-    import duckdb
-
     try:
         yield
-    except (OSError, duckdb.IOException) as error:
+    except Exception as error:
+        # By name: a process that only writes a manifest doesn't load the database for its errors.
+        by_database = type(error).__module__ == "_duckdb" and type(error).__name__ == "IOException"
+        if not isinstance(error, OSError) and not by_database:
+            raise
         reason = system_words(error)
         raise RunFolderError(f"{what}: {reason}.", hint=hint(reason in _FULL), reason=reason) from None
 
@@ -330,13 +332,8 @@ def write_whole(path: AnyPath, text: str) -> Path:
     """
     path = Path(path)
     require_no_record(path)
-    draft = path.with_name(f".{path.name}.new")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text, encoding="utf-8", errors="backslashreplace")
-        draft.replace(path)
+        replace_file(path, text)
     except OSError as error:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
         raise RunFolderError(f"{path} can't be written: {why(error)}.", hint="Choose another file.") from None
     return path

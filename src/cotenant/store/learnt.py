@@ -12,8 +12,7 @@ from cotenant.text import amount, listed
 
 if TYPE_CHECKING:
     from cotenant.devices.target import TargetDevice
-    from cotenant.prediction.interference.elsewhere import ForeignTable
-    from cotenant.prediction.interference.gathered import Learnt
+    from cotenant.prediction.interference import ForeignTable, Learnt
     from cotenant.store.folder import RunFolder
     from cotenant.store.service_times import ServiceTimes
 
@@ -33,9 +32,8 @@ def learnt(runs: Sequence[str | Path], place: "TargetDevice", *, db: AnyPath | N
     Raises:
         PredictionError: A named run is from another device, or the database has none from this device.
     """
-    from cotenant.analyse.sharing.evidence import peaks_of
-    from cotenant.prediction.interference.gathered import Learnt, gathered
-    from cotenant.prediction.interference.setting import LARGEST
+    from cotenant.analyse.sharing import peaks_of
+    from cotenant.prediction.interference import LARGEST, Learnt, gather_evidence
     from cotenant.store import baselines
     from cotenant.store.evidence import evidence
     from cotenant.store.folder import RunFolder
@@ -65,14 +63,15 @@ def learnt(runs: Sequence[str | Path], place: "TargetDevice", *, db: AnyPath | N
     if folders:
         with open_runs([folder.path for folder in folders.values()]) as opened:
             known = evidence(opened)
+    valid = not known or any(item.seen.verdict == "valid" for item in known)
     peaks = [peaks_of(folder.manifest).bytes_per_s for folder in folders.values()]
-    result = gathered(known)
+    result = gather_evidence(known)
     if result.open_loads:
         notes.append(f"{result.open_loads} observations under open loads were ignored: predictions use closed loads.")
     if result.too_large:
         left_out = amount(result.too_large, "measured mix was", "measured mixes were")
         notes.append(f"{left_out} ignored: predictions are of up to {LARGEST} tenants.")
-    return Learnt(result, max((peak for peak in peaks if peak), default=None), tuple(notes), tuple(tables))
+    return Learnt(result, max((peak for peak in peaks if peak), default=None), tuple(notes), tuple(tables), valid)
 
 
 def watched_services(runs: Sequence[str | Path]) -> "dict[str, ServiceTimes]":
@@ -82,8 +81,7 @@ def watched_services(runs: Sequence[str | Path]) -> "dict[str, ServiceTimes]":
     """
     import numpy as np
 
-    from cotenant.analyse.neighbours.watched_evidence import alone_factor
-    from cotenant.analyse.neighbours.watching import bucket_points
+    from cotenant.analyse.neighbours import alone_factor, bucket_points
     from cotenant.store import baselines
     from cotenant.store.reading import open_runs
     from cotenant.store.service_times import POINTS, ServiceTimes
@@ -118,8 +116,8 @@ def watched_table(folder: "RunFolder") -> "tuple[ForeignTable, list[str]]":
     Raises:
         WatchError: Nothing was watched there.
     """
-    from cotenant.analyse.neighbours.watched_evidence import alone_factor, mean_factor
-    from cotenant.prediction.interference.elsewhere import foreign_solo, observed_table
+    from cotenant.analyse.neighbours import alone_factor, mean_factor
+    from cotenant.prediction.interference import foreign_solo, observed_table
     from cotenant.store.reading import open_runs
     from cotenant.store.watched import watched_runs
     from cotenant.tenancy.interval import Estimate
@@ -159,7 +157,7 @@ def table_at(path: Path) -> "ForeignTable":
     """A table of what others measured. Raises DataError with the lines that can't be used."""
     from cotenant.errors import DataError
     from cotenant.opening import why
-    from cotenant.prediction.interference.elsewhere import foreign_table
+    from cotenant.prediction.interference import foreign_table
 
     try:
         text = path.read_text(encoding="utf-8")
@@ -197,7 +195,7 @@ def _of_database(place: "TargetDevice", db: AnyPath | None, *, needed: bool) -> 
 
 
 def _require_same(folder: "RunFolder", place: "TargetDevice") -> None:
-    from cotenant.analyse.sharing.evidence import described
+    from cotenant.analyse.sharing import described
 
     if not same_kind(folder, place):
         kind = kind_of(described(folder.manifest))
@@ -210,7 +208,7 @@ def _require_same(folder: "RunFolder", place: "TargetDevice") -> None:
 
 def same_kind(folder: "RunFolder", place: "TargetDevice") -> bool:
     """True if a run was measured (or simulated, like the device) on this kind of device."""
-    from cotenant.analyse.sharing.evidence import described
+    from cotenant.analyse.sharing import described
 
     simulated = bool(folder.manifest.get("simulated"))
     return kind_of(described(folder.manifest)) == place.kind and simulated == place.simulated

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -93,26 +92,7 @@ def write(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Replace the manifest atomically. Raises OSError."""
     plain = json.loads(json.dumps(manifest, allow_nan=False))  # as a reader will see it: keys are text
     text = json.dumps({**plain, CHECKSUM: checksum(plain)}, indent=1, ensure_ascii=False) + "\n"
-    unfinished = folder / UNFINISHED
-    try:
-        with unfinished.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(folder / NAME)
-    except OSError:
-        unfinished.unlink(missing_ok=True)
-        raise
-    sync(folder)
-
-
-def sync(path: Path) -> None:
-    """Wait until a file's content, or a folder's list of names, is on disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    opening.replace_file(folder / NAME, text, draft=UNFINISHED)
 
 
 def checksum(manifest: Mapping[str, Any]) -> str:

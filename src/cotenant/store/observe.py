@@ -126,7 +126,9 @@ def observations(runs: OpenRuns, *, raw: bool) -> Iterator[TenantObservation]:
     All trials of a cell (device, mix, sharing, settings, load, tenant) are consecutive. With ``raw``, each
     observation carries its latencies, read in portions to bound memory.
     """
-    rows = [Counted(*row) for row in runs.con.execute("WITH" + _OBSERVE).fetchall()]
+    if not runs.counted:
+        runs.counted.extend(Counted(*row) for row in runs.con.execute("WITH" + _OBSERVE).fetchall())
+    rows: Sequence[Counted] = runs.counted
     if not raw:
         yield from (_observation(row, None) for row in rows)
         return

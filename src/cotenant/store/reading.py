@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,8 @@ class OpenRuns:
     """The folders as given, in the order of ``folders``."""
     damage: Sequence[str]
     """One sentence per omission."""
+    counted: list[Any] = field(default_factory=list)
+    """The counts of `observe`, read once for every analysis."""
 
     @property
     def manifests(self) -> list[Mapping[str, Any]]:

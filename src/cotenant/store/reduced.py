@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing import Cell
 from cotenant.store.portions import TrialKey, of_trials, portions, rows_by_trial
 from cotenant.store.reading import OpenRuns
 

@@ -13,7 +13,7 @@ from cotenant.analyse.device_use import SENSORS, SensorSeries, TrialReadings
 from cotenant.analyse.dvfs import JobReading
 from cotenant.analyse.findings import StageShare
 from cotenant.analyse.result import RunRecords
-from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing import Cell
 from cotenant.store.manifest import PROFILE_PASS, asked_interval
 from cotenant.store.observe import observations
 from cotenant.store.portions import TrialKey, of_trials, portions, rows_by_trial

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cotenant.analyse.neighbours.totals import Totals
-from cotenant.analyse.neighbours.watched_evidence import WatchedRun
-from cotenant.analyse.neighbours.watching import Grant, TenantTotals, Watched, watched_of
+from cotenant.analyse.neighbours import Grant, TenantTotals, Totals, Watched, WatchedRun, watched_of
 from cotenant.errors import RunFolderError, WatchError
 from cotenant.store.observe import observations
 from cotenant.store.reading import WATCHED, OpenRuns, open_runs
@@ -38,8 +36,8 @@ def sensor_name(role: str, tenant: str) -> str:
 
 def role_unit(role: str) -> str:
     """The unit of a total."""
-    if role.endswith("_s"):
-        return "s"
+    if role.endswith(("_s", "_j")):
+        return role[-1].replace("j", "J")
     return "tokens" if role.startswith("tokens") else "count"
 
 

@@ -15,7 +15,6 @@ from cotenant.workloads.models.directory import directory_entry
 from cotenant.workloads.models.encoders import ENCODERS
 from cotenant.workloads.models.entry import ModelEntry
 from cotenant.workloads.models.libraries import LIBRARIES, library_entry
-from cotenant.workloads.models.newer_decoders import NEWER_DECODERS
 from cotenant.workloads.models.recommender import RECOMMENDERS
 from cotenant.workloads.models.seq2seq import SEQ2SEQ
 from cotenant.workloads.models.vision import VISION
@@ -180,9 +179,7 @@ def _line(workload: ListedWorkload) -> WorkloadEntry:
 def model_entries() -> tuple[ModelEntry, ...]:
     """Every model at full size, each followed by its small sibling."""
     return tuple(
-        entry
-        for full in (*ENCODERS, *DECODERS, *NEWER_DECODERS, *SEQ2SEQ, *VISION, *RECOMMENDERS)
-        for entry in (full, full.small())
+        entry for full in (*ENCODERS, *DECODERS, *SEQ2SEQ, *VISION, *RECOMMENDERS) for entry in (full, full.small())
     )
 
 

@@ -55,7 +55,8 @@ def _shapes(lists: list[list[int]]) -> tuple[tuple[int, ...], ...]:
 
 
 def _key(spec: WorkloadSpec, config: Mapping[str, Any]) -> str:
-    described = spec.model_dump(mode="json", exclude={"software", "tf32", "attention", "at_once"})  # the same operators
+    executed = {"software", "tf32", "attention", "channels_last", "loading_s", "at_once"}
+    described = spec.model_dump(mode="json", exclude=executed)  # the same operators
     content = json.dumps([described, dict(config), _code()], sort_keys=True, default=list)
     return hashlib.sha256(content.encode()).hexdigest()[:32]
 

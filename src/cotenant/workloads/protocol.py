@@ -44,6 +44,8 @@ class WorkloadSpec(BaseModel):
     attention: Attention = "fused"
     """One kernel; `unfused`: products around a softmax in memory, as before torch 2.0 (`eager` in transformers);
     `looped`: these products one by one for every head and item, as with tensors that have the sequence first."""
+    channels_last: bool = False
+    """Whether images lie in memory pixel by pixel, as tensor cores take them (torch's memory format)."""
     mode: str | None = None
     """For decoders forward / prefill / decode / generate, for encoders embed / classify; None for the first."""
     tokens: int | None = Field(default=None, ge=1)
@@ -55,7 +57,9 @@ class WorkloadSpec(BaseModel):
     parallel: int = Field(default=1, ge=1, le=MOST_PARALLEL)
     """Number of GPUs each layer is split over (tensor parallelism). Simulated only."""
     at_once: int | None = Field(default=None, ge=1)
-    """Most sequences that an engine executes together; None for its default. Simulated only."""
+    """Most sequences, or waiting requests, that a server executes together; None for its default. Simulated only."""
+    loading_s: float = Field(default=0.0, ge=0)
+    """Host time per request besides launches, overlapping with the device: loading its data. Simulated only."""
     train: bool = False
     """A training step (forward, backward, optimiser) instead of inference."""
     layers: str = "full"
@@ -76,8 +80,23 @@ def in_steps(spec: WorkloadSpec) -> bool:
     return spec.software == "vllm" and spec.mode == "generate" and spec.batch == 1
 
 
-AUTO_AT_ONCE = (64, 256)
-"""Sequences of an engine that a plan chooses from unless the tenant says otherwise."""
+def in_batches(spec: WorkloadSpec) -> bool:
+    """Whether its server executes all requests that wait together, and it generates nothing: they end together."""
+    return (spec.at_once or 1) > 1 and not in_steps(spec) and spec.mode != "generate" and not spec.train
+
+
+_BATCHED_TOKENS, _BATCHED_SEQUENCES, _USUAL_LENGTH = 8192, 256, 128
+"""Most tokens and sequences that vLLM embeds or classifies together; tokens of a request that doesn't say."""
+
+
+def auto_at_once(spec: WorkloadSpec) -> tuple[int, ...]:
+    """Numbers of requests that its software may execute at once, of which a plan chooses: eager code takes one."""
+    if in_steps(spec):
+        return 64, 256
+    if spec.software != "vllm" or spec.mode == "generate" or spec.train:
+        return (1,)
+    most = min(_BATCHED_TOKENS // (spec.seq or _USUAL_LENGTH), _BATCHED_SEQUENCES) // spec.batch
+    return tuple(sorted({min(8, max(most, 1)), max(most, 1)}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from cotenant.devices import jetson
+from cotenant.devices.child_lines import ChildLines
+from cotenant.devices.jetson import rails
 from cotenant.devices.jetson.rails import open_tegrastats
 
 I2C = "/sys/bus/i2c/drivers"
@@ -247,11 +249,13 @@ def test_tegrastats_replaces_hidden_rails(monkeypatch):
     monkeypatch.setenv(
         "FAKE_TEGRASTATS_LINE", "RAM 1/2MB CPU [1%@1] VDD_IN 2763mW/2846mW VDD_SOC 650mW/711mW NC 0mW/0mW"
     )
+    started = []
+    monkeypatch.setattr(rails, "ChildLines", lambda command: started.append(ChildLines(command)) or started[0])
     probe = open_tegrastats()
     assert [info.name for info in probe.sensors] == ["power_w", "rail_vdd_soc_w"]
     values = next(values for _ in range(400) if not math.isnan((values := probe.read())[0]) or _sleep())
     assert values == [2.763, 0.65]
-    probe._lines.close()
+    started[0].close()
     with pytest.raises((OSError, ValueError)):
         probe.read()
 

@@ -11,6 +11,7 @@ import pytest
 
 from cotenant.devices.nvidia import controls, notes, nvml, settings
 from cotenant.errors import DeviceError
+from tests.support import pace
 
 HOLD = """
 import sys, time
@@ -213,13 +214,13 @@ def test_another_process_sees_the_settings_and_sigterm_restores_them(holder):
     assert state(gpu) == (1200, 200)
     assert controls.left_behind() == {}, "its owner lives"
     holder.send_signal(signal.SIGTERM)
-    holder.wait(timeout=20)
+    holder.wait(timeout=pace.seconds(20))
     assert state(gpu) == (135, 300)
 
 
 def test_after_a_kill_the_next_command_restores_it(holder):
     holder.kill()
-    holder.wait(timeout=20)
+    holder.wait(timeout=pace.seconds(20))
     gpu = nvml.find(0)
     assert state(gpu) == (1200, 200)
     assert controls.left_behind()[gpu.uuid] == (
@@ -236,7 +237,7 @@ def test_after_a_kill_the_next_command_restores_it(holder):
 
 def test_after_a_kill_the_next_run_starts_from_the_original_state(holder):
     holder.kill()
-    holder.wait(timeout=20)
+    holder.wait(timeout=pace.seconds(20))
     gpu = nvml.find(0)
     with controls.applied(gpu, {"power_limit_w": 250}):
         assert state(gpu) == (135, 250)
@@ -245,7 +246,7 @@ def test_after_a_kill_the_next_run_starts_from_the_original_state(holder):
 
 def test_after_a_kill_a_trial_without_settings_does_not_inherit_them(holder, mock_nvml):
     holder.kill()
-    holder.wait(timeout=20)
+    holder.wait(timeout=pace.seconds(20))
     gpu = nvml.find(0)
     mock_nvml.set_system(root=0)
     with controls.applied(gpu, {}) as violations:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from mock_nvml import compiler
 
+from tests.support import pace
+
 SANITIZERS = "-g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 ITS_TESTS = Path(__file__).with_name("test_nvml_mock.py")
 BROKEN = """
@@ -50,6 +52,6 @@ def test_sanitizers_find_an_out_of_bounds_read(tmp_path):
 def test_the_driver_stays_within_its_memory():
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", ITS_TESTS]
     around = {key: value for key, value in runtime().items() if not key.startswith("PYTEST_")}
-    done = subprocess.run(command, env=around, capture_output=True, text=True, check=False, timeout=280)
+    done = subprocess.run(command, env=around, capture_output=True, text=True, check=False, timeout=pace.seconds(280))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert " passed" in done.stdout

@@ -9,6 +9,7 @@ import pytest
 from cotenant.devices.nvidia import counters, gpu_sensors, nvml
 from cotenant.measure.sampler import Sampler
 from cotenant.store.imports import nvidia_smi
+from tests.support import pace
 
 
 def read(gpu):
@@ -28,7 +29,7 @@ def choices(gpu, **options):
 
 
 def until(condition):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + pace.seconds(60)
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.02)
@@ -137,7 +138,7 @@ def test_a_probe_that_is_collected_while_the_bindings_look_a_function_up_frees_i
 
     collecting = threading.Thread(target=collect, daemon=True)
     collecting.start()
-    collecting.join(10)
+    collecting.join(pace.seconds(10))
     stuck = collecting.is_alive()
     if stuck:
         pynvml.libLoadLock.release()
@@ -158,7 +159,7 @@ def test_pcie_is_read_in_the_background_because_the_driver_is_slow(mock_nvml):
     mock_nvml.change(0, load=1)
     [probe] = [p for p in gpu_sensors.probes(nvml.find(0), measure_period=False) if "PCIe" in p.sensors[0].source]
     asked, answer = probe._read, threading.Event()
-    probe._read = lambda *arguments: answer.wait(60) and asked(*arguments)
+    probe._read = lambda *arguments: answer.wait(pace.seconds(60)) and asked(*arguments)
     for _ in range(2):
         assert all(math.isnan(value) for value in probe.read()), "the driver has not answered yet"
     answer.set()

@@ -114,7 +114,7 @@ def test_a_sweep_of_clocks_gives_curves(tmp_path):
     assert 'data-figure="clock-1"' in page
 
 
-@pytest.mark.parametrize("arguments", [["db"], ["db", "gpus"], ["db", "add", "x.csv"], ["plan", "--compare"]])
+@pytest.mark.parametrize("arguments", [["db"], ["db", "gpus"], ["db", "add", "x.csv"]])
 def test_a_file_for_a_database_gets_a_sentence(arguments, tmp_path, capsys, monkeypatch):
     taken = tmp_path / "taken"
     taken.write_text("mine")

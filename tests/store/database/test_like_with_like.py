@@ -9,9 +9,9 @@ from rich.console import Console
 
 from cotenant.analyse.variability.attribution import shared_power
 from cotenant.api.db import gpu
-from cotenant.reporting.elements.terminal import terminal
+from cotenant.reporting.elements.terminal import to_terminal
 from cotenant.reporting.results.varied import gpu_elements
-from cotenant.store.database.add import add
+from cotenant.store.database.additions import add
 from cotenant.store.database.database import Database
 from cotenant.store.folder import RunFolder
 from tests.store.database.database_material import MEMBERS, trial
@@ -143,5 +143,5 @@ def test_the_power_of_a_shared_gpu_is_split_by_a_named_rule(tmp_path):
         "bert, batch 1, float32": pytest.approx((200 + 280 - 250) / 2),
     }
     console = Console(width=200, record=True, file=StringIO())
-    console.print(*terminal(gpu_elements(story)))
+    console.print(*to_terminal(gpu_elements(story)))
     assert "165 W of sgemm" in console.export_text()

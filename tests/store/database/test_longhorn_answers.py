@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.analyse.variability.sensor_quality import compare_sensors
 from cotenant.store import imports as importing
-from cotenant.store.database.add import add
+from cotenant.store.database.additions import add
 from cotenant.store.database.database import Database
 from cotenant.store.database.questions import stuck_sensors, variabilities
 

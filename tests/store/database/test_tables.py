@@ -4,7 +4,7 @@ import pytest
 
 from cotenant.errors import DataError
 from cotenant.store.database import index
-from cotenant.store.database.add import add_tables, kept_tables, split_tables
+from cotenant.store.database.additions import add_tables, kept_tables, split_tables
 
 HEADER = "tenant,neighbours,sharing,alone_ms,shared_ms,device\n"
 ROWS = "a,b,mps,10,12,sim:x\nb,a,mps,20,30,sim:x\n"

@@ -7,7 +7,7 @@ import torch
 
 from cotenant.workloads.catalogue import model_entries
 from cotenant.workloads.models.inputs import make_inputs
-from cotenant.workloads.models.skeleton import assemble, materialise, parameters_on_meta, skeleton
+from cotenant.workloads.models.skeleton import assemble, build_skeleton, materialise, parameters_on_meta
 from cotenant.workloads.protocol import WorkloadSpec
 
 MINIS = [e for e in model_entries() if e.mini_of is not None and e.architecture.module == "transformers"]
@@ -23,7 +23,7 @@ def test_with_the_weights_of_from_config_it_gives_the_output_of_from_config(entr
     library = importlib.import_module("transformers")
     config = getattr(library, entry.architecture.config)(**entry.config)
     theirs = getattr(library, entry.architecture.classes[entry.modes[0]])._from_config(config).eval()
-    ours = materialise(skeleton(entry, entry.modes[0]), device="cpu", dtype=torch.float32, seed=0)
+    ours = materialise(build_skeleton(entry, entry.modes[0]), device="cpu", dtype=torch.float32, seed=0)
     assert {n for n, _ in ours.named_parameters()} == {n for n, _ in theirs.named_parameters()}
     with torch.no_grad():
         for name, parameter in ours.named_parameters():
@@ -35,13 +35,13 @@ def test_with_the_weights_of_from_config_it_gives_the_output_of_from_config(entr
 
 def test_tied_weights_stay_one_tensor():
     entry = next(e for e in MINIS if e.name == "gpt2-mini")
-    model = materialise(skeleton(entry, "forward"), device="cpu", dtype=torch.float32, seed=0)
+    model = materialise(build_skeleton(entry, "forward"), device="cpu", dtype=torch.float32, seed=0)
     assert model.lm_head.weight is model.transformer.wte.weight
 
 
 def test_weights_are_neither_zero_nor_huge_and_scales_are_one():
     entry = next(e for e in MINIS if e.name == "llama-3.2-1b-mini")
-    model = materialise(skeleton(entry, "forward"), device="cpu", dtype=torch.float32, seed=0)
+    model = materialise(build_skeleton(entry, "forward"), device="cpu", dtype=torch.float32, seed=0)
     assert torch.all(model.model.norm.weight == 1)
     for name, parameter in model.named_parameters():
         if parameter.dim() == 2:

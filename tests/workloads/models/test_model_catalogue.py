@@ -89,9 +89,9 @@ def test_the_catalogue_contains_exactly_the_published_models():
 
 @pytest.mark.parametrize("entry", FULL, ids=lambda entry: entry.name)
 def test_a_model_built_on_meta_has_the_published_number_of_parameters(entry):
-    from cotenant.workloads.models.skeleton import skeleton
+    from cotenant.workloads.models.skeleton import build_skeleton
 
-    model = skeleton(entry, entry.modes[0])
+    model = build_skeleton(entry, entry.modes[0])
     assert all(parameter.is_meta for parameter in model.parameters())
     assert sum(parameter.numel() for parameter in model.parameters()) == entry.params
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from cotenant.errors import WorkloadError
 from cotenant.workloads import find
 from cotenant.workloads.catalogue import model_entries
 from cotenant.workloads.protocol import WorkloadSpec
@@ -131,3 +132,15 @@ def test_a_recommender_accepts_table_sizes():
 def test_facts_record_how_attention_is_computed():
     assert build("bert-base-mini").facts["attention"] == "sdpa"
     assert build("deberta-v3-base-mini").facts["attention"] == "eager"
+
+
+def test_images_lie_pixel_by_pixel_where_the_tenant_says_so():
+    plain, ordered = (build("resnet18-mini", batch=2, channels_last=last) for last in (False, True))
+    images = next(tensor for tensor in ordered.stages[0].run(None).values() if tensor.dim() == 4)
+    assert images.is_contiguous(memory_format=torch.channels_last)
+    assert torch.allclose(request(plain), request(ordered), rtol=1e-3, atol=1e-3)
+
+
+def test_loading_is_refused_where_a_model_really_runs():
+    with pytest.raises(WorkloadError, match="`loading` is simulated only"):
+        build("resnet18-mini", loading_s=0.04)

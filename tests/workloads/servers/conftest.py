@@ -9,6 +9,8 @@ import urllib.request
 
 import pytest
 
+from tests.support import pace
+
 
 class Running:
     """A running scripted server."""
@@ -30,7 +32,7 @@ class Running:
         raise AssertionError("the scripted server did not start")
 
     def get(self, path: str):
-        with urllib.request.urlopen(self.address + path, timeout=5) as answer:
+        with urllib.request.urlopen(self.address + path, timeout=pace.seconds(5)) as answer:
             return json.load(answer)
 
 

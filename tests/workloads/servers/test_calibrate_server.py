@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from cotenant.api.calibrate import calibrate_probes, calibrate_server, predict_server
 from cotenant.api.run import run
 from cotenant.cli.main import cli
-from cotenant.devices.simulated.solo_times import solo_times
+from cotenant.devices.simulated.solo_times import parse_solo_times
 from cotenant.errors import CotenantError, DeviceError
 from cotenant.prediction.interference.profiles import CROWDED
 from cotenant.workloads.servers import engine_probes
@@ -70,7 +70,7 @@ def test_a_running_server_is_probed_and_the_file_read_back(scripted, tmp_path):
     assert server.get("/stats")["served"] <= int(said[0].split()[3].replace(",", ""))
     path = tmp_path / "mine.csv"
     path.write_text(found.to_csv())
-    rows = solo_times(str(path))
+    rows = parse_solo_times(str(path))
     assert max(row.in_flight for row in rows) == SHORT["in_flight"]
     assert all(row.probe and row.tpot_ms > 9 and row.ttft_ms > 39 for row in rows)
     between, far = predict_server(path, ["32/8 closed(2)", "4096/8 0.5/s"])
@@ -211,7 +211,7 @@ def test_a_prefix_cache_is_mentioned_and_a_model_needs_no_place_in_the_catalogue
     cached = calibrate_server(engine(remembers=True, cache=4096), **SHORT | {"seconds": 2.0, "workload": None})
     assert any("prefix cache is on" in note for note in cached.notes)
     (tmp_path / "mine.csv").write_text(cached.to_csv())
-    assert {row.workload for row in solo_times(str(tmp_path / "mine.csv"))} == {"m"}
+    assert {row.workload for row in parse_solo_times(str(tmp_path / "mine.csv"))} == {"m"}
     assert cached.fit.settings.blocks == 256
     alone, beside = (predict_server(tmp_path / "mine.csv", ["64/8 closed(2)"], beside=share)[0] for share in (0, 1))
     assert beside.tpot[0].ms == pytest.approx(2 * 2**CROWDED * alone.tpot[0].ms, rel=0.05)  # as any two on their cores

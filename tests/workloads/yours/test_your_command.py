@@ -11,6 +11,7 @@ import pytest
 from cotenant.errors import WorkloadError
 from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.yours import recognise
+from tests.support import pace
 
 
 class Here:
@@ -89,7 +90,7 @@ def test_closing_ends_the_program_and_its_children(built):
     pid = server.facts["command_pid"]
     server.close()
     assert not psutil.pid_exists(pid)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + pace.seconds(60)
     while psutil.pid_exists(grandchild) and psutil.Process(grandchild).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline
         time.sleep(0.01)

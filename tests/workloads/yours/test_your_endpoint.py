@@ -13,6 +13,7 @@ from cotenant.clients.http11 import refused
 from cotenant.errors import WorkloadError
 from cotenant.workloads.protocol import SENT, WorkloadSpec
 from cotenant.workloads.yours import recognise
+from tests.support import pace
 
 
 class Here:
@@ -49,7 +50,7 @@ class Handler(BaseHTTPRequestHandler):
             case "/empty":
                 self.answer(b"")
             case "/hangs":
-                self.server.released.wait(5)
+                self.server.released.wait(pace.seconds(5))
             case "/closes":
                 self.answer(b"bye", Connection="close")
                 self.close_connection = True
@@ -64,7 +65,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.end_headers()
                 self.wfile.write(b"5\r\nfirst\r\n")
                 if len(self.server.seen) > 1:  # the request sent while building is answered at once
-                    self.server.released.wait(30)
+                    self.server.released.wait(pace.seconds(30))
                 self.wfile.write(b"4\r\nlast\r\n0\r\n\r\n")
             case "/truncated":
                 self.send_response(200)
@@ -96,7 +97,7 @@ def server():
         yield running
         running.released.set()
         running.shutdown()
-        thread.join(timeout=5)
+        thread.join(timeout=pace.seconds(5))
 
 
 class Asked:

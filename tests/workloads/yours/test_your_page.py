@@ -17,6 +17,7 @@ import yaml
 from cotenant.errors import WorkloadError
 from cotenant.workloads.protocol import SENT, WorkloadSpec
 from cotenant.workloads.yours import recognise
+from tests.support import pace
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/workloads.md").read_text()
 FILES = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
@@ -54,7 +55,7 @@ def port(folder):
         number = free.getsockname()[1]
     with subprocess.Popen([sys.executable, "server.py", str(number)]) as server:
         try:
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + pace.seconds(20)
             while True:
                 try:
                     socket.create_connection(("127.0.0.1", number), timeout=1).close()

@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from cotenant import opening
 from cotenant.cache import cache_folder
 from cotenant.devices.cpu.core_sharing import thread_environment
 from cotenant.devices.cpu.cores import Cores, format_cores
@@ -115,10 +116,7 @@ def _recall(path: Path) -> Roofline | None:
 
 
 def _remember(path: Path, measured: Roofline) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(f".{os.getpid()}.tmp")
-    draft.write_text(json.dumps(asdict(measured)), encoding="utf-8")
-    draft.replace(path)
+    opening.replace_file(path, json.dumps(asdict(measured)))
 
 
 def _measure(tree: FileTree, cores: Cores) -> Roofline:

@@ -1,11 +1,10 @@
 """The GPU's clock: devfreq, its governor, and whether it is locked."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cotenant import sensors
-from cotenant.devices.protocol import SensorInfo
+from cotenant.devices.protocol import FunctionProbe, Probe, SensorInfo
 from cotenant.devices.tree import FileTree, HeldOpen
 
 _GPUS = ("gv11b", "gp10b", "ga10b", "gb10b", "gm20b", "gpu", "gpu-gpc-0")
@@ -54,28 +53,6 @@ def _mhz(hertz: float | None) -> float | None:
     return None if hertz is None else hertz / 1e6
 
 
-class ClockProbe:
-    """Clock and load of the GPU, and the memory's clock where readable."""
-
-    def __init__(self, clock: HeldOpen, load: HeldOpen | None, emc: HeldOpen | None, folder: str) -> None:
-        self._clock, self._load, self._emc = clock, load, emc
-        found = [SensorInfo(*sensors.SM_CLOCK, f"{folder}/cur_freq", 0.05, "the clock last set, not an average")]
-        if load is not None:
-            quality = "share of time with any work in the governor's last period, however small the work"
-            found.append(SensorInfo(*sensors.ANY_KERNEL, f"{folder}/device/load", 0.05, quality))
-        if emc is not None:
-            found.append(SensorInfo(*sensors.MEMORY_CLOCK, EMC_RATE, 0.1, "the clock last set"))
-        self.sensors: tuple[SensorInfo, ...] = tuple(found)
-
-    def read(self) -> Sequence[float]:
-        """MHz, share, MHz. Raises OSError if the GPU is gone."""
-        values = [int(self._clock.read()) / 1e6]
-        for file, scale in ((self._load, 1e-3), (self._emc, 1e-6)):
-            if file is not None:
-                values.append(_number(file) * scale)
-        return values
-
-
 def _number(file: HeldOpen) -> float:
     try:
         return float(int(file.read()))
@@ -83,19 +60,21 @@ def _number(file: HeldOpen) -> float:
         return math.nan
 
 
-def open_clocks(tree: FileTree) -> ClockProbe | None:
-    """The probe, if the GPU's clock is readable."""
+def open_clocks(tree: FileTree) -> Probe | None:
+    """Clock and load of the GPU, and the memory's clock where readable."""
     gpu = find_gpu(tree)
-    if gpu is None:
+    clock = None if gpu is None else tree.held(f"{gpu.folder}/cur_freq")
+    if gpu is None or clock is None:
         return None
-    clock = _opened(tree, f"{gpu.folder}/cur_freq")
-    if clock is None:
-        return None
-    return ClockProbe(clock, _opened(tree, f"{gpu.folder}/device/load"), _opened(tree, EMC_RATE), gpu.folder)
-
-
-def _opened(tree: FileTree, inner: str) -> HeldOpen | None:
-    try:
-        return HeldOpen(tree.path(inner))
-    except OSError:
-        return None
+    infos = [SensorInfo(*sensors.SM_CLOCK, f"{gpu.folder}/cur_freq", 0.05, "the clock last set, not an average")]
+    others: list[tuple[HeldOpen, float]] = []
+    if (load := tree.held(f"{gpu.folder}/device/load")) is not None:
+        quality = "share of time with any work in the governor's last period, however small the work"
+        infos.append(SensorInfo(*sensors.ANY_KERNEL, f"{gpu.folder}/device/load", 0.05, quality))
+        others.append((load, 1e-3))
+    if (emc := tree.held(EMC_RATE)) is not None:
+        infos.append(SensorInfo(*sensors.MEMORY_CLOCK, EMC_RATE, 0.1, "the clock last set"))
+        others.append((emc, 1e-6))
+    return FunctionProbe(
+        tuple(infos), lambda: [int(clock.read()) / 1e6, *(_number(file) * scale for file, scale in others)]
+    )

@@ -10,7 +10,7 @@ from pathlib import Path
 from cotenant.devices.child_lines import ChildLines
 from cotenant.devices.jetson.boards import TOTAL_RAILS, JetsonBoard, find
 from cotenant.devices.jetson.clocks import open_clocks
-from cotenant.devices.protocol import Probe, SensorInfo
+from cotenant.devices.protocol import FunctionProbe, Probe, SensorInfo
 from cotenant.devices.tree import FileTree, HeldOpen
 
 _DEFAULT_PERIOD_S = 0.1
@@ -85,31 +85,6 @@ def _period_s(tree: FileTree, folder: str) -> float:
     return milliseconds / 1e3 if milliseconds else _DEFAULT_PERIOD_S
 
 
-class RailProbe:
-    """The power of every rail."""
-
-    def __init__(self, rails: Sequence[Rail], files: Sequence[Sequence[HeldOpen]], board: JetsonBoard) -> None:
-        self._rails = tuple(zip(rails, files, strict=True))
-        known = board.table.rails if board.table else {}
-        self.sensors: tuple[SensorInfo, ...] = tuple(
-            SensorInfo(
-                rail.sensor,
-                "W",
-                f"{rail.chip} {rail.label}",
-                rail.period_s,
-                f"{known.get(rail.label, 'what it feeds is not documented')}; volts x amperes, averaged by the chip",
-            )
-            for rail in rails
-        )
-
-    def read(self) -> Sequence[float]:
-        """Watts; NaN for a rail without a reading."""
-        watts = [_watts(rail, files) for rail, files in self._rails]
-        if all(math.isnan(value) for value in watts):
-            raise OSError("no power rail answers")
-        return watts
-
-
 def _watts(rail: Rail, files: Sequence[HeldOpen]) -> float:
     try:
         return math.prod(int(file.read()) for file in files) * rail.to_watts
@@ -117,17 +92,33 @@ def _watts(rail: Rail, files: Sequence[HeldOpen]) -> float:
         return math.nan
 
 
-def open_rails(tree: FileTree, board: JetsonBoard) -> RailProbe | None:
-    """The probe for all readable rails; None if there are none."""
-    rails, files = [], []
+def open_rails(tree: FileTree, board: JetsonBoard) -> Probe | None:
+    """The power of every readable rail, NaN without a reading; None if there are none."""
+    rails: list[tuple[Rail, list[HeldOpen]]] = []
     for rail in find_rails(tree):
-        try:
-            opened = [HeldOpen(tree.path(path)) for path in rail.files]
-        except OSError:
-            continue
-        rails.append(rail)
-        files.append(opened)
-    return RailProbe(rails, files, board) if rails else None
+        files = [tree.held(path) for path in rail.files]
+        held = [file for file in files if file is not None]
+        if len(held) == len(files):
+            rails.append((rail, held))
+    known = board.table.rails if board.table else {}
+
+    def read() -> Sequence[float]:
+        watts = [_watts(rail, files) for rail, files in rails]
+        if all(math.isnan(value) for value in watts):
+            raise OSError("no power rail answers")
+        return watts
+
+    infos = tuple(
+        SensorInfo(
+            rail.sensor,
+            "W",
+            f"{rail.chip} {rail.label}",
+            rail.period_s,
+            f"{known.get(rail.label, 'what it feeds is not documented')}; volts x amperes, averaged by the chip",
+        )
+        for rail, _ in rails
+    )
+    return FunctionProbe(infos, read) if rails else None
 
 
 # --- all probes of this board: rails, clocks, temperatures, and `tegrastats` where a container hides the rails
@@ -159,32 +150,8 @@ def powers_w(line: str) -> dict[str, float]:
     return {name: int(value) / 1e3 for name, value in _RAIL.findall(line) if name != "NC"}
 
 
-class TegrastatsProbe:
-    """The rails as tegrastats prints them."""
-
-    def __init__(self, lines: ChildLines, rails: Sequence[str]) -> None:
-        self._lines, self._rails = lines, tuple(rails)
-        quality = "instantaneous value; updated at the interval tegrastats was started with"
-        self.sensors: tuple[SensorInfo, ...] = tuple(
-            SensorInfo(
-                "power_w" if rail in TOTAL_RAILS else f"rail_{rail.lower()}_w",
-                "W",
-                f"tegrastats {rail}",
-                _PERIOD_S,
-                quality,
-            )
-            for rail in rails
-        )
-
-    def read(self) -> Sequence[float]:
-        """Watts from the latest line. Raises OSError if tegrastats has ended."""
-        fresh = self._lines.fresh()
-        watts = powers_w(fresh[-1]) if fresh else {}
-        return [watts.get(rail, math.nan) for rail in self._rails]
-
-
-def open_tegrastats() -> TegrastatsProbe | None:
-    """The probe, if tegrastats is installed and prints rails."""
+def open_tegrastats() -> Probe | None:
+    """The rails as tegrastats prints them, if it is installed; raises OSError once it has ended."""
     command = shutil.which("tegrastats")
     if command is None:
         return None
@@ -193,7 +160,19 @@ def open_tegrastats() -> TegrastatsProbe | None:
     if first is None:
         lines.close()
         return None
-    return TegrastatsProbe(lines, tuple(powers_w(first)))
+    rails = tuple(powers_w(first))
+    quality = "instantaneous value; updated at the interval tegrastats was started with"
+
+    def read() -> Sequence[float]:
+        fresh = lines.fresh()
+        watts = powers_w(fresh[-1]) if fresh else {}
+        return [watts.get(rail, math.nan) for rail in rails]
+
+    names = ("power_w" if rail in TOTAL_RAILS else f"rail_{rail.lower()}_w" for rail in rails)
+    infos = tuple(
+        SensorInfo(name, "W", f"tegrastats {rail}", _PERIOD_S, quality) for name, rail in zip(names, rails, strict=True)
+    )
+    return FunctionProbe(infos, read)
 
 
 # --- thermal zones of the board
@@ -244,20 +223,6 @@ def celsius(milli: float | None) -> float:
     return math.nan if milli is None or milli <= -200_000 else milli / 1e3
 
 
-class ThermalProbe:
-    """Every zone."""
-
-    def __init__(self, zones: Sequence[Zone], files: Sequence[HeldOpen]) -> None:
-        self._files = files
-        self.sensors: tuple[SensorInfo, ...] = tuple(
-            SensorInfo(zone.sensor, "°C", f"{zone.folder}/temp", 0.5, "board sensor, about 0.5 °C") for zone in zones
-        )
-
-    def read(self) -> Sequence[float]:
-        """Degrees Celsius; NaN for a zone that is off."""
-        return [_read(file) for file in self._files]
-
-
 def _read(file: HeldOpen) -> float:
     try:
         return celsius(int(file.read()))
@@ -265,13 +230,10 @@ def _read(file: HeldOpen) -> float:
         return math.nan
 
 
-def open_thermal(tree: FileTree) -> ThermalProbe | None:
-    """The probe for the readable zones."""
-    zones, files = [], []
-    for zone in find_zones(tree):
-        try:
-            files.append(HeldOpen(tree.path(f"{zone.folder}/temp")))
-        except OSError:
-            continue
-        zones.append(zone)
-    return ThermalProbe(zones, files) if zones else None
+def open_thermal(tree: FileTree) -> Probe | None:
+    """Degrees of every readable zone; NaN of those that are off."""
+    zones = [(zone, file) for zone in find_zones(tree) if (file := tree.held(f"{zone.folder}/temp")) is not None]
+    infos = tuple(
+        SensorInfo(zone.sensor, "°C", f"{zone.folder}/temp", 0.5, "board sensor, about 0.5 °C") for zone, _ in zones
+    )
+    return FunctionProbe(infos, lambda: [_read(file) for _, file in zones]) if zones else None

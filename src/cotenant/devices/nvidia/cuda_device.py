@@ -19,7 +19,7 @@ from cotenant.devices.protocol import Arrangement, Finding, Probe, Roofline, Sea
 from cotenant.devices.single import SingleDevice
 from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError, SharingUnavailable
-from cotenant.prediction.contention.layout import mps_caps
+from cotenant.prediction.contention import mps_caps
 from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.sharing import ALONE, Sharing
 from cotenant.workloads.protocol import Dtype
@@ -113,11 +113,11 @@ class CudaDevice(SingleDevice):
 
     def sharings(self) -> tuple[SharingMode, ...]:
         """Every sharing mode, and what unavailable ones need."""
-        return sharing_modes(self._place())
+        return sharing_modes(self.place())
 
     def arrange(self, sharing: Sharing, tenants: Sequence[Tenant]) -> Arrangement:
         """Processes, environment and fixtures."""
-        place = self._place()
+        place = self.place()
         if sharing.mode == ALONE and self.gpu.mig_mode and not place.visible.startswith("MIG-"):
             raise SharingUnavailable(
                 f"MIG is on but {self.gpu.label} has no instance, so nothing can run on it",
@@ -189,7 +189,7 @@ class CudaDevice(SingleDevice):
 
     def free_memory_bytes(self) -> int:
         """Memory free now; for an instance, all of it."""
-        place = self._place()
+        place = self.place()
         if place.visible.startswith("MIG-"):
             return next((instance.memory_bytes for instance in self.gpu.instances if instance.uuid == place.visible), 0)
         return nvml.free_memory_bytes(self.gpu)
@@ -202,14 +202,14 @@ class CudaDevice(SingleDevice):
         """Peak FLOP/s by dtype and memory bandwidth, measured once and cached."""
         from cotenant.devices.nvidia.peak_rates import roofline
 
-        place = self._place()
+        place = self.place()
         return roofline(place.visible, sms=place.sms or 0, driver=self.gpu.driver, refresh=refresh)
 
     def remembered_roofline(self) -> Roofline | None:
         """Cached peak rates; None if not measured yet."""
         from cotenant.devices.nvidia.peak_rates import remembered
 
-        return remembered(self._place().visible, driver=self.gpu.driver)
+        return remembered(self.place().visible, driver=self.gpu.driver)
 
     def checkup(self) -> tuple[Finding, ...]:
         """Findings on whether this GPU is ready to be measured."""
@@ -219,9 +219,6 @@ class CudaDevice(SingleDevice):
 
     def place(self) -> GpuPlace:
         """The GPU as sharing modes see it."""
-        return self._place()
-
-    def _place(self) -> GpuPlace:
         baseline = self.instance or max(
             self.gpu.instances, key=lambda instance: (instance.sms, instance.memory_bytes), default=None
         )

@@ -204,9 +204,9 @@ def ladder(gpu: GpuFacts, *, no_dcgm: str | None = "it was not looked for") -> t
     return tuple(choose(metric, missing) for metric in ("energy", "power", "activity", "throttling", "PCIe traffic"))
 
 
-def power_counter(gpu: GpuFacts, *, measure_period: bool = True) -> PowerSensor | None:
+def power_counter(gpu: GpuFacts) -> PowerSensor | None:
     """Quality of this GPU's `power_w`: its counter, update period and window; None without power readings."""
-    return _worth(gpu, survey(gpu), measure_period=measure_period)
+    return _worth(gpu, survey(gpu), measure_period=True)
 
 
 def reasons_function(gpu: GpuFacts) -> str | None:

@@ -1,7 +1,7 @@
-"""Which processes are on a GPU, in which way, and how much of its time each used."""
+"""Which processes are on a GPU, in which way, and how much of its time and energy each used."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,10 @@ class ProcessUse:
         self.busy_s: dict[int, float] = {}
         self.missing: str | None = None
         """Why the driver doesn't tell; None while it does."""
+        self._counter_j: float | None = None
+        self.joules: dict[int, float] | None = None
+        """Energy by process: the GPU's, divided by the time of kernels; that of an idle GPU is left out. None without a
+        counter."""
 
     def read(self) -> None:
         """Add what was used since the last reading. Raises DriverProblem if the GPU or its driver is gone."""
@@ -67,6 +71,7 @@ class ProcessUse:
         except DriverProblem as problem:
             if problem.code == _NOT_FOUND:  # nothing ran
                 self.missing = None
+                self._divide_energy({})
                 return
             if problem.trouble in {"lost", "no driver", "no library"}:
                 raise
@@ -77,10 +82,22 @@ class ProcessUse:
         for sample in samples:
             of_each.setdefault(int(sample.pid), []).append(min(int(sample.smUtil), 100))
             self._seen_us = max(self._seen_us, int(sample.timeStamp))
-        for pid, shares in of_each.items():
-            # How many values the driver gives of each process differs between versions: their mean counts.
-            busy = seconds * sum(shares) / len(shares) / 100
-            self.busy_s[pid] = self.busy_s.get(pid, 0.0) + busy
+        # How many values the driver gives of each process differs between versions: their mean counts.
+        ran_s = {pid: seconds * sum(shares) / len(shares) / 100 for pid, shares in of_each.items()}
+        for pid, busy_s in ran_s.items():
+            self.busy_s[pid] = self.busy_s.get(pid, 0.0) + busy_s
+        self._divide_energy(ran_s)
+
+    def _divide_energy(self, ran_s: Mapping[int, float]) -> None:
+        total_mj = ask("nvmlDeviceGetTotalEnergyConsumption", handle(self._gpu), of=self._gpu.label)
+        if total_mj is None:
+            return
+        before_j, self._counter_j = self._counter_j, total_mj / 1e3
+        spent_j = 0.0 if before_j is None else max(0.0, self._counter_j - before_j)  # it fell: the driver was reloaded
+        self.joules, together_s = self.joules or {}, sum(ran_s.values())
+        for pid, busy_s in ran_s.items():
+            share = busy_s / together_s if together_s > 0 else 0.0
+            self.joules[pid] = self.joules.get(pid, 0.0) + spent_j * share
 
     def _why(self, problem: DriverProblem) -> str:
         if self._gpu.mig_mode:

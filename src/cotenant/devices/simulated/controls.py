@@ -6,13 +6,17 @@ from typing import Any
 
 from cotenant import sensors, workloads
 from cotenant.devices.protocol import SensorInfo
-from cotenant.devices.simulated.solo_times import solo_times
+from cotenant.devices.simulated.solo_times import parse_solo_times
 from cotenant.errors import DeviceError
 from cotenant.prediction.gpu import GpuSpec
-from cotenant.prediction.power.settling import Limits
+from cotenant.prediction.power import Limits
 from cotenant.prediction.simulated_gpu import Controls
 
-NAMES = ("clock_mhz", "power_w", "boost", "host_us", "host_ms", "device_ms", "solo_ms")
+NAMES = ("clock_mhz", "power_w", "boost", "host_us", "device_ms", "solo_ms", "host_cores")
+_IN_TENANTS = {
+    "fusion": "set it in the tenant: `software: compile`",
+    "host_ms": "set it in the tenant: `loading: 40ms`",
+}
 
 
 def read_controls(gpu: GpuSpec, settings: Mapping[str, Any]) -> Controls:
@@ -21,9 +25,7 @@ def read_controls(gpu: GpuSpec, settings: Mapping[str, Any]) -> Controls:
     if unknown:
         raise DeviceError(
             f"{gpu.title} has no control {unknown[0]!r}",
-            hint="set it in the tenant: `software: compile`"
-            if unknown[0] == "fusion"
-            else f"it has {', '.join(NAMES[:-1])} and {NAMES[-1]}",
+            hint=_IN_TENANTS.get(unknown[0]) or f"it has {', '.join(NAMES[:-1])} and {NAMES[-1]}",
         )
     settings = absolute(gpu, settings)
     limits = Limits(power_w=_number(settings, "power_w"), clock_mhz=_number(settings, "clock_mhz"))
@@ -32,12 +34,15 @@ def read_controls(gpu: GpuSpec, settings: Mapping[str, Any]) -> Controls:
             raise DeviceError("boost: off and clock_mhz both set the clock", hint="leave one of them out")
         limits = replace(limits, clock_mhz=gpu.clocks_mhz.base)
     limits.check(gpu)
+    cores = _number(settings, "host_cores")
+    if cores == 0:
+        raise DeviceError("host_cores must be above 0", hint="leave it out if the host has enough of them")
     return Controls(
         limits,
         _number(settings, "host_us"),
         _times(settings, "device_ms"),
-        solo_times(settings.get("solo_ms") or gpu.solo_ms),
-        _times(settings, "host_ms"),
+        parse_solo_times(settings.get("solo_ms") or gpu.solo_ms),
+        cores,
     )
 
 

@@ -15,9 +15,9 @@ from cotenant.devices.simulated.solo_times import (
     written_time,
 )
 from cotenant.errors import DeviceError
-from cotenant.prediction.calibration.kernel_tables import COLUMNS, Table
+from cotenant.prediction.calibration import COLUMNS, Table
 from cotenant.prediction.gpu import GpuSpec
-from cotenant.prediction.kernels.columns import Bools
+from cotenant.prediction.kernels import Bools
 from cotenant.tenancy.device_names import DeviceName
 
 _READERS = {".parquet": "read_parquet", ".csv": "read_csv"}

@@ -21,25 +21,33 @@ from cotenant.devices.protocol import (
 from cotenant.devices.simulated import controls
 from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.devices.simulated.controls import absolute, read_controls
-from cotenant.devices.simulated.solo_times import solo_times
+from cotenant.devices.simulated.solo_times import parse_solo_times
 from cotenant.devices.single import SingleDevice, with_dtype
 from cotenant.errors import DeviceError, WorkloadError
 from cotenant.prediction.batch_limit import Room
-from cotenant.prediction.contention.layout import Layout, Part, candidates, lay_out, missing, nearest
-from cotenant.prediction.contention.trace import Trace
+from cotenant.prediction.contention import Layout, Part, Trace, candidates, lay_out, missing, nearest
 from cotenant.prediction.gpu import DTYPES, GpuSpec
-from cotenant.prediction.kernels.columns import Kernels
-from cotenant.prediction.kernels.fusion import Fusion, Tf32, kernels_of
-from cotenant.prediction.kernels.request import RequestKernels, generation, inference, staged, training
-from cotenant.prediction.kernels.software import EXECUTIONS, Execution
-from cotenant.prediction.power.dies import TYPICAL, Die, draw
+from cotenant.prediction.kernels import (
+    EXECUTIONS,
+    Execution,
+    Fusion,
+    Kernels,
+    RequestKernels,
+    Tf32,
+    generation,
+    inference,
+    kernels_of,
+    staged,
+    training,
+)
+from cotenant.prediction.power import TYPICAL, Die, draw_die
 from cotenant.prediction.simulated_gpu import Controls, SimulatedGpu
 from cotenant.prediction.trust import classes
 from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.sharing import ALONE, Sharing
 from cotenant.workloads import find
-from cotenant.workloads.models.workload import ModelWorkload
+from cotenant.workloads.models import ModelWorkload
 from cotenant.workloads.protocol import Attention, Dtype, StagedWorkload, WorkloadSpec
 
 # --- sharing modes of a simulated GPU
@@ -101,7 +109,7 @@ class Named:
 
     def die(self, *, seed: int = 0) -> Die:
         """The die of a single GPU."""
-        return TYPICAL if self.index is None else draw(self.gpu, self.index, seed=seed)
+        return TYPICAL if self.index is None else draw_die(self.gpu, self.index, seed=seed)
 
     def members(self) -> tuple[str, ...]:
         """Names of a fleet's members; for a single GPU, its own."""
@@ -206,7 +214,7 @@ class SimulatedGpuDevice(SimulatedGpu, SingleDevice):
         return known + controls.infos(self.gpu)
 
     def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
-        """Check `clock_mhz`, `power_w`, `boost`, `host_us`, `host_ms`, `device_ms`, `solo_ms`; all take effect."""
+        """Check the settings; all take effect."""
         self.controls(settings)
         return _taken()
 
@@ -267,7 +275,7 @@ def open_simulated(name: str) -> SimulatedGpuDevice:
         )
     member = "" if named.index is None else f"#{named.index}"
     device = f"sim:{_written(name, named)}{member}"
-    return SimulatedGpuDevice(device, named.gpu, named.die(), CATALOGUE, measured=solo_times(named.gpu.solo_ms))
+    return SimulatedGpuDevice(device, named.gpu, named.die(), CATALOGUE, measured=parse_solo_times(named.gpu.solo_ms))
 
 
 def fleet_opener(name: str) -> tuple[str, tuple[str, ...], Callable[[str], SimulatedGpuDevice]]:
@@ -279,7 +287,7 @@ def fleet_opener(name: str) -> tuple[str, tuple[str, ...], Callable[[str], Simul
     traces: dict[tuple[str, Part, Controls, float], Trace] = {}
 
     def open_member(member: str) -> SimulatedGpuDevice:
-        die = draw(named.gpu, int(member.rpartition("#")[2]))
+        die = draw_die(named.gpu, int(member.rpartition("#")[2]))
         return SimulatedGpuDevice(member, named.gpu, die, CATALOGUE, _requests=requests, _of_fleet=traces)
 
     return f"{fleet}*{named.count}", tuple(f"{fleet}#{index}" for index in range(named.count)), open_member

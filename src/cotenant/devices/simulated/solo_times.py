@@ -11,9 +11,7 @@ from pydantic import ValidationError
 
 from cotenant import opening
 from cotenant.errors import CotenantError, DeviceError
-from cotenant.prediction.calibration.engine_fit import EngineFit
-from cotenant.prediction.calibration.kernel_tables import FittedKernels
-from cotenant.prediction.calibration.solo import PROBED, PROBED_TOO, SoloFit, SoloTime
+from cotenant.prediction.calibration import PROBED, PROBED_TOO, EngineFit, FittedKernels, SoloFit, SoloTime
 from cotenant.workloads import find
 
 COLUMNS = ("workload", "ms", "batch", "seq", "dtype", "mode", "software", "train", "utilisation")
@@ -24,7 +22,7 @@ _HINT = (
 )
 
 
-def solo_times(value: Any) -> tuple[SoloTime, ...]:
+def parse_solo_times(value: Any) -> tuple[SoloTime, ...]:
     """Parse a study's `solo_ms`: times by workload, a list of rows, or the path of a CSV file.
 
     Raises:

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from cotenant import opening
-from cotenant.analyse.variability.attribution import Drawn
-from cotenant.analyse.variability.frequency import AtSetting
-from cotenant.analyse.variability.readings import PLACES, UNKNOWN, FleetReadings
+from cotenant.analyse.variability import PLACES, UNKNOWN, AtSetting, Drawn, FleetReadings
 from cotenant.errors import DatabaseError
 from cotenant.store import damage, parquet, seals
 from cotenant.store.database import index
@@ -20,7 +18,7 @@ from cotenant.store.database.staging import TABLES
 if TYPE_CHECKING:
     import duckdb
 
-    from cotenant.analyse.estimates.intervals import Floats
+    from cotenant.analyse.estimates import Floats
 
 MEMORY_LIMIT = "256MiB"
 ROWS_AT_ONCE = 400_000

@@ -10,7 +10,7 @@ from cotenant.store.database.staging import LASTING, TABLES, StagedSource, Stagi
 from cotenant.store.folder import RunFolder
 from cotenant.store.reading import open_runs
 
-CLOCKS = ("sm_clock_mhz", "frequency_mhz")
+CLOCKS: tuple[str, ...] = ("sm_clock_mhz", "frequency_mhz")
 KEPT = (*CLOCKS, "temperature_c", "power_w", "power_limit_w", "energy_j", "package_energy_j", "any_kernel_share")
 """Device sensors kept by the database, besides all throttling reasons."""
 REASONS = {

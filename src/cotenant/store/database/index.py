@@ -13,7 +13,7 @@ from cotenant import opening
 from cotenant.analyse.tabular import plain
 from cotenant.errors import DatabaseError
 from cotenant.store.database.staging import VERSION
-from cotenant.store.manifest import CHECKSUM, checksum, sync
+from cotenant.store.manifest import CHECKSUM, checksum
 
 NAME = "index.json"
 LOCK = "lock"
@@ -96,15 +96,9 @@ def _source(entry: Mapping[str, Any]) -> Source:
 
 def write(home: Path, index: Index) -> None:
     """Replace the index atomically. Requires the lock."""
-    draft = home / f".{NAME}.new"
     sources = plain(list(index.values()))
     content = {"version": VERSION, "sources": sources, CHECKSUM: checksum({"sources": sources})}
-    with draft.open("w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1, ensure_ascii=False)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(home / NAME)
-    sync(home)
+    opening.replace_file(home / NAME, json.dumps(content, indent=1, ensure_ascii=False), draft=f".{NAME}.new")
 
 
 @contextlib.contextmanager

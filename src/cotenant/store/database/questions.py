@@ -8,23 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.tabular import plain
-from cotenant.analyse.variability.attribution import SharedPower, shared_power
-from cotenant.analyse.variability.drift import Change
-from cotenant.analyse.variability.sensor_quality import (
+from cotenant.analyse.tabular import fields_of, plain
+from cotenant.analyse.variability import (
     MOVED,
+    Change,
+    GpuProfile,
     HeatFit,
     SensorComparison,
+    SharedPower,
+    SlowGpu,
     Stuck,
+    Variability,
+    analyse_variability,
+    anomalies,
     compare_sensors,
     fit_heat,
     longest_stretch,
+    shared_power,
     stuck,
+    stuck_sentence,
+    undecided_sentences,
 )
-from cotenant.analyse.variability.slow import SlowGpu
-from cotenant.analyse.variability.summary import Variability, analyse_variability
-from cotenant.analyse.variability.variation import GpuProfile
-from cotenant.analyse.variability.wording import anomalies, stuck_sentence, undecided_sentences
 from cotenant.errors import DatabaseError
 from cotenant.store.database.database import Database, MeasuredWork, SensorUse
 from cotenant.store.database.index import Source
@@ -176,14 +180,7 @@ class GpuUnderWork:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "work": self.work,
-            **plain(self.profile),
-            "place": self.place,
-            "of": self.of,
-            "slow": self.slow,
-            "changes": self.changes,
-        }
+        return fields_of(self.profile) | fields_of(self, without=("profile", "noun"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,11 +193,7 @@ class Contents:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "database": str(self.home),
-            "sources": self.sources,
-            "works": self.works,
-        }
+        return fields_of(self, home="database")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,15 +213,7 @@ class GpuStory:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "gpu": self.gpu,
-            "works": self.works,
-            "sensors": self.sensors,
-            "stuck_sensors": self.stuck,
-            "sensor_pairs": self.pairs,
-            "heat": self.heat,
-            "shared_power": self.shared,
-        }
+        return fields_of(self, stuck="stuck_sensors", pairs="sensor_pairs", shared="shared_power")
 
 
 @dataclass(frozen=True, slots=True)

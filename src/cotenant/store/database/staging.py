@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cotenant.opening import sync
 from cotenant.store import damage, parquet
-from cotenant.store.manifest import sync
 from cotenant.tenancy.records import Column, Columns
 
 if TYPE_CHECKING:
@@ -135,7 +135,8 @@ class Staging:
         self.con.unregister("incoming")
 
     def select(self, table: str, con: "duckdb.DuckDBPyConnection", query: str) -> None:
-        """Rows from a query on another connection with the table's columns."""
+        """Rows from a query on another connection with the table's columns; it may spill, too."""
+        con.execute(f"SET temp_directory = {parquet.text(str(self.folder / 'spill'))}")
         self._write(table, query, con)
 
     def readings(self, series: Sequence[tuple[str, "ImportedSeries"]]) -> None:

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cotenant.errors import DataError
+from cotenant.front import front
 from cotenant.store.imports import dcgmi, lines, longhorn, nsys, nvidia_smi, nvprof, search_json, tegrastats
 from cotenant.store.imports.result import Imported, ImportedSeries, Skipped
 
@@ -22,8 +24,8 @@ class Format:
     meaning: str
     recognise: Callable[[Path, list[str]], bool]
     """Arguments: the file and its first lines."""
-    read: Callable[[Path, bool, float], Imported]
-    """Arguments: the file, whether to skip bad lines, and the interval for files without times."""
+    read: Callable[..., Imported]
+    """Takes the file, whether to skip bad lines and, for files without times, the interval."""
 
 
 FORMATS: Mapping[str, Format] = {
@@ -33,41 +35,32 @@ FORMATS: Mapping[str, Format] = {
             "nsys",
             "SQLite export of Nsight Systems (`nsys export --type sqlite`)",
             lambda path, _: nsys.recognise(path),
-            lambda path, skip_bad, _: nsys.read(path, skip_bad=skip_bad),
+            nsys.read,
         ),
-        Format(
-            "nvprof",
-            "CSV of `nvprof --print-gpu-trace`",
-            lambda _, text: nvprof.recognise(text),
-            lambda path, skip_bad, _: nvprof.read(path, skip_bad=skip_bad),
-        ),
+        Format("nvprof", "CSV of `nvprof --print-gpu-trace`", lambda _, text: nvprof.recognise(text), nvprof.read),
         Format(
             "tegrastats",
             "lines of `tegrastats`, JetPack 4 to 7",
             lambda _, text: tegrastats.recognise(text),
-            lambda path, skip_bad, interval_s: tegrastats.read(path, skip_bad=skip_bad, interval_s=interval_s),
+            tegrastats.read,
         ),
-        Format(
-            "dcgmi",
-            "text of `dcgmi dmon`",
-            lambda _, text: dcgmi.header_of(text) is not None,
-            lambda path, skip_bad, interval_s: dcgmi.read(path, skip_bad=skip_bad, interval_s=interval_s),
-        ),
+        Format("dcgmi", "text of `dcgmi dmon`", lambda _, text: dcgmi.header_of(text) is not None, dcgmi.read),
         Format(
             "nvidia-smi",
             "CSV of `nvidia-smi --query-gpu`",
             lambda path, _: nvidia_smi.is_header(nvidia_smi.read_header(path)),
-            lambda path, skip_bad, _: nvidia_smi.read(path, skip_bad=skip_bad),
+            nvidia_smi.read,
         ),
         Format(
             "longhorn",
             "CSV with a row per run: perf, freq, temp, pwr, uuid, cabinet, node, ts",
             lambda path, _: longhorn.is_header(longhorn.read_header(path)),
-            lambda path, skip_bad, _: longhorn.read(path, skip_bad=skip_bad),
+            longhorn.read,
         ),
     )
 }
 """In the order of detection."""
+WITHOUT_TIMES = ("tegrastats", "dcgmi")
 
 
 def detect(path: Path) -> str:
@@ -105,4 +98,13 @@ def read(path: Path, *, format: str | None = None, skip_bad: bool = False, inter
     name = format or detect(path)
     if name not in FORMATS:
         raise DataError(f"There is no format {name!r}.", hint=f"formats are {', '.join(FORMATS)}")
-    return FORMATS[name].read(path, skip_bad, interval_s)
+    interval = {"interval_s": interval_s} if name in WITHOUT_TIMES else {}
+    return FORMATS[name].read(path, skip_bad=skip_bad, **interval)
+
+
+if TYPE_CHECKING:
+    from cotenant.store.imports.nsys import TENANT_RANGE
+    from cotenant.store.imports.result import KERNEL_COLUMNS, sentence
+    from cotenant.store.imports.search_json import ModelTimes, SearchJson
+else:
+    __getattr__, __dir__ = front(__name__, __file__)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from cotenant import sensors
-from cotenant.devices.jetson.boards import TOTAL_RAILS
+from cotenant.devices.jetson import TOTAL_RAILS
 from cotenant.store.imports import lines
 from cotenant.store.imports.lines import SheetCell
 from cotenant.store.imports.result import Imported, Kind, by_device, nothing_in

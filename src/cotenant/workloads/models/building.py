@@ -13,7 +13,7 @@ from cotenant.errors import WorkloadError
 from cotenant.workloads.models.describing import DEFAULT_DTYPE, summed
 from cotenant.workloads.models.entry import ModelEntry, mode_of
 from cotenant.workloads.models.inputs import Inputs, Tensors, hidden_inputs, host_of, make_inputs
-from cotenant.workloads.models.skeleton import materialise, skeleton
+from cotenant.workloads.models.skeleton import build_skeleton, materialise
 from cotenant.workloads.models.watching import Watch
 from cotenant.workloads.models.weights import load
 from cotenant.workloads.protocol import DEFAULT_TOKENS, Built, Place, Properties, Stage, WorkloadSpec
@@ -22,12 +22,19 @@ from cotenant.workloads.slices import ModelBlocks, ModelTail, find_blocks, plan_
 
 def build_model(entry: ModelEntry, spec: WorkloadSpec, place: Place) -> Built:
     """The model with its weights and inputs on the place, and the stages of a request."""
-    simulated = {"quantised": spec.quantised, "parallel": spec.parallel > 1, "attention": spec.attention == "looped"}
+    simulated = {
+        "quantised": spec.quantised,
+        "parallel": spec.parallel > 1,
+        "attention": spec.attention == "looped",
+        "loading": spec.loading_s,
+    }
     if any(simulated.values()):
         only = next(name for name, stated in simulated.items() if stated)
         raise WorkloadError(
             f"{entry.name}: `{only}{': looped' if only == 'attention' else ''}` is simulated only",
-            hint="measure a server that does it, such as vLLM, as a tenant: `workload: openai:http://...`",
+            hint="measure code that loads data, as `workload: package.module:function`"
+            if only == "loading"
+            else "measure a server that does it, such as vLLM, as a tenant: `workload: openai:http://...`",
         )
     if spec.tf32:
         torch.set_float32_matmul_precision("high")
@@ -37,6 +44,9 @@ def build_model(entry: ModelEntry, spec: WorkloadSpec, place: Place) -> Built:
     model, inputs = stand(entry, spec, device=device, dtype=dtype)
     if spec.attention == "unfused":
         _unfuse_attention(entry, model)
+    if spec.channels_last:
+        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        inputs = Inputs(tuple(map(_channels_last, inputs.ring)), inputs.facts)
     if device.startswith("cuda"):
         inputs = Inputs(tuple({k: v.pin_memory() for k, v in tensors.items()} for tensors in inputs.ring), inputs.facts)
     model = executed(model, entry, spec, inputs, device)
@@ -56,7 +66,9 @@ def stand(entry: ModelEntry, spec: WorkloadSpec, *, device: str, dtype: torch.dt
     # A description only needs shapes: weights are never read for it.
     reads_weights = spec.weights is not None and device != "meta"
     model = (
-        load(entry, mode, str(spec.weights), dtype=dtype, seed=spec.seed) if reads_weights else skeleton(entry, mode)
+        load(entry, mode, str(spec.weights), dtype=dtype, seed=spec.seed)
+        if reads_weights
+        else build_skeleton(entry, mode)
     )
     if spec.layers == "full":
         return _placed(model, device, dtype, spec.seed, loaded=reads_weights), inputs
@@ -72,7 +84,7 @@ def _placed(model: nn.Module, device: str, dtype: torch.dtype, seed: int, *, loa
 
 
 def _survey(entry: ModelEntry, spec: WorkloadSpec, mode: str, dtype: torch.dtype) -> ModelBlocks:
-    whole = materialise(skeleton(entry, mode), device="meta", dtype=dtype, seed=spec.seed)
+    whole = materialise(build_skeleton(entry, mode), device="meta", dtype=dtype, seed=spec.seed)
     inputs = make_inputs(entry, spec, dtype=dtype, device="meta")
     with Watch():
         return find_blocks(whole, inputs.ring[0])
@@ -92,6 +104,11 @@ def _unfuse_attention(entry: ModelEntry, model: nn.Module) -> None:
     if change is None:
         raise WorkloadError(f"{entry.name}: its attention can't be unfused", hint="leave `attention` out")
     change("eager")
+
+
+def _channels_last(tensors: Tensors) -> Tensors:
+    images = {name: tensor for name, tensor in tensors.items() if tensor.dim() == 4}
+    return {**tensors, **{k: v.contiguous(memory_format=torch.channels_last) for k, v in images.items()}}
 
 
 def _facts(model: nn.Module, mode: str) -> dict[str, Any]:

@@ -4,51 +4,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from cotenant.workloads.models.entry import Architecture, ModelEntry
+from cotenant.workloads.models.entry import Architecture, ModelEntry, shape
 
-BERT = Architecture(
-    "transformers",
-    "BertConfig",
-    {"embed": "BertModel", "classify": "BertForSequenceClassification"},
-    trains="classify",
-    model_type="bert",
-)
-DISTILBERT = Architecture(
-    "transformers",
-    "DistilBertConfig",
-    {"embed": "DistilBertModel", "classify": "DistilBertForSequenceClassification"},
-    trains="classify",
-    model_type="distilbert",
-)
-ROBERTA = Architecture(
-    "transformers",
-    "RobertaConfig",
-    {"embed": "RobertaModel", "classify": "RobertaForSequenceClassification"},
-    trains="classify",
-    model_type="roberta",
-)
-XLM_ROBERTA = Architecture(
-    "transformers",
-    "XLMRobertaConfig",
-    {"embed": "XLMRobertaModel", "classify": "XLMRobertaForSequenceClassification"},
-    trains="classify",
-    model_type="xlm-roberta",
-)
+
+def _heads(stem: str, model_type: str) -> Architecture:
+    classes = {"embed": f"{stem}Model", "classify": f"{stem}ForSequenceClassification"}
+    return Architecture("transformers", f"{stem}Config", classes, trains="classify", model_type=model_type)
+
+
+BERT = _heads("Bert", "bert")
+DISTILBERT = _heads("DistilBert", "distilbert")
+ROBERTA = _heads("Roberta", "roberta")
+XLM_ROBERTA = _heads("XLMRoberta", "xlm-roberta")
+DEBERTA = _heads("DebertaV2", "deberta-v2")
 RERANKER = replace(BERT, classes={"classify": BERT.classes["classify"]})
 XLM_RERANKER = replace(XLM_ROBERTA, classes={"classify": XLM_ROBERTA.classes["classify"]})
-DEBERTA = Architecture(
-    "transformers",
-    "DebertaV2Config",
-    {"embed": "DebertaV2Model", "classify": "DebertaV2ForSequenceClassification"},
-    trains="classify",
-    model_type="deberta-v2",
-)
 
-_BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
-_LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
-_MINI_BASE = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 512}
-_MINI_LARGE = {"hidden_size": 160, "num_hidden_layers": 6, "num_attention_heads": 5, "intermediate_size": 640}
-_MINI_LM = {"hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 1536}
+_BASE, _LARGE, _MINI_LM = shape(768, 12, 12, 3072), shape(1024, 24, 16, 4096), shape(384, 12, 12, 1536)
+_MINI_BASE, _MINI_LARGE = shape(128, 4, 4, 512), shape(160, 6, 5, 640)
 _SCORE = {"num_labels": 1}
 _ROBERTA = {
     "vocab_size": 50265,
@@ -60,6 +33,7 @@ _ROBERTA = {
     "eos_token_id": 2,
 }
 _XLM = {**_ROBERTA, "vocab_size": 250002}
+_NO_POOLER = "encoder without heads (it has no pooler)"
 _SCORED = "with the head that scores a pair of texts"
 _DEBERTA = {
     "vocab_size": 128100,
@@ -76,12 +50,11 @@ _DEBERTA = {
 }
 
 
-def _encoder(
+def _encoder(  # noqa: PLR0917 - a row of the table
     name: str,
     architecture: Architecture,
     config: Mapping[str, Any],
     mini: Mapping[str, Any],
-    *,
     params: int,
     hub_id: str,
     about: str,
@@ -103,118 +76,92 @@ def _encoder(
     )
 
 
+def _roberta(size: str, config: Mapping[str, Any], mini: Mapping[str, Any], params: int) -> ModelEntry:
+    about = f"RoBERTa {size}, {config['num_hidden_layers']} layers"
+    return _encoder(
+        f"roberta-{size}", ROBERTA, {**config, **_ROBERTA}, mini, params, f"FacebookAI/roberta-{size}", about
+    )
+
+
+def _deberta(size: str, config: Mapping[str, Any], mini_layers: int, params: int) -> ModelEntry:
+    name, layers = f"deberta-v3-{size}", config["num_hidden_layers"]
+    mini = {**_MINI_BASE, "num_hidden_layers": mini_layers}
+    about = f"DeBERTa v3 {size}, {layers} layers, disentangled attention"
+    return _encoder(name, DEBERTA, {**config, **_DEBERTA}, mini, params, f"microsoft/{name}", about, _NO_POOLER)
+
+
+def _embedder(  # noqa: PLR0917 - a row of the table
+    name: str, config: Mapping[str, Any], mini: Mapping[str, Any], params: int, hub_id: str, title: str, like: str
+) -> ModelEntry:
+    return _encoder(name, BERT, config, mini, params, hub_id, f"{title}, an embedder; {like}")
+
+
 ENCODERS: tuple[ModelEntry, ...] = (
     _encoder(
         "distilbert",
         DISTILBERT,
         {"dim": 768, "n_layers": 6, "n_heads": 12, "hidden_dim": 3072},
         {"dim": 128, "n_layers": 3, "n_heads": 4, "hidden_dim": 512},
-        params=66_362_880,
-        hub_id="distilbert/distilbert-base-uncased",
-        about="DistilBERT base, 6 layers",
-        counted="encoder without heads (it has no pooler)",
+        66_362_880,
+        "distilbert/distilbert-base-uncased",
+        "DistilBERT base, 6 layers",
+        _NO_POOLER,
     ),
     _encoder(
-        "bert-base",
-        BERT,
-        _BASE,
-        _MINI_BASE,
-        params=109_482_240,
-        hub_id="google-bert/bert-base-uncased",
-        about="BERT base, 12 layers",
+        "bert-base", BERT, _BASE, _MINI_BASE, 109_482_240, "google-bert/bert-base-uncased", "BERT base, 12 layers"
     ),
     _encoder(
-        "bert-large",
-        BERT,
-        _LARGE,
-        _MINI_LARGE,
-        params=335_141_888,
-        hub_id="google-bert/bert-large-uncased",
-        about="BERT large, 24 layers",
+        "bert-large", BERT, _LARGE, _MINI_LARGE, 335_141_888, "google-bert/bert-large-uncased", "BERT large, 24 layers"
     ),
-    _encoder(
-        "roberta-base",
-        ROBERTA,
-        {**_BASE, **_ROBERTA},
-        _MINI_BASE,
-        params=124_645_632,
-        hub_id="FacebookAI/roberta-base",
-        about="RoBERTa base, 12 layers",
-    ),
-    _encoder(
-        "roberta-large",
-        ROBERTA,
-        {**_LARGE, **_ROBERTA},
-        _MINI_LARGE,
-        params=355_359_744,
-        hub_id="FacebookAI/roberta-large",
-        about="RoBERTa large, 24 layers",
-    ),
-    _encoder(
-        "deberta-v3-base",
-        DEBERTA,
-        {**_BASE, **_DEBERTA},
-        {**_MINI_BASE, "num_hidden_layers": 2},
-        params=183_831_552,
-        hub_id="microsoft/deberta-v3-base",
-        about="DeBERTa v3 base, 12 layers, disentangled attention",
-        counted="encoder without heads (it has no pooler)",
-    ),
-    _encoder(
-        "deberta-v3-large",
-        DEBERTA,
-        {**_LARGE, **_DEBERTA},
-        {**_MINI_BASE, "num_hidden_layers": 3},
-        params=434_012_160,
-        hub_id="microsoft/deberta-v3-large",
-        about="DeBERTa v3 large, 24 layers, disentangled attention",
-        counted="encoder without heads (it has no pooler)",
-    ),
-    _encoder(
+    _roberta("base", _BASE, _MINI_BASE, 124_645_632),
+    _roberta("large", _LARGE, _MINI_LARGE, 355_359_744),
+    _deberta("base", _BASE, 2, 183_831_552),
+    _deberta("large", _LARGE, 3, 434_012_160),
+    _embedder(
         "bge-small",
-        BERT,
         _MINI_LM,
         _MINI_BASE,
-        params=33_360_000,
-        hub_id="BAAI/bge-small-en-v1.5",
-        about="BGE small v1.5, an embedder; BERT of 12 layers, width 384",
+        33_360_000,
+        "BAAI/bge-small-en-v1.5",
+        "BGE small v1.5",
+        "BERT of 12 layers, width 384",
     ),
-    _encoder(
+    _embedder(
         "bge-base",
-        BERT,
         _BASE,
         _MINI_BASE,
-        params=109_482_240,
-        hub_id="BAAI/bge-base-en-v1.5",
-        about="BGE base v1.5, an embedder; BERT base (E5 base v2 has the same shape)",
+        109_482_240,
+        "BAAI/bge-base-en-v1.5",
+        "BGE base v1.5",
+        "BERT base (E5 base v2 has the same shape)",
     ),
-    _encoder(
+    _embedder(
         "e5-large",
-        BERT,
         _LARGE,
         _MINI_LARGE,
-        params=335_141_888,
-        hub_id="intfloat/e5-large-v2",
-        about="E5 large v2, an embedder; BERT large (BGE large v1.5 has the same shape)",
+        335_141_888,
+        "intfloat/e5-large-v2",
+        "E5 large v2",
+        "BERT large (BGE large v1.5 has the same shape)",
     ),
     _encoder(
         "ms-marco-minilm",
         RERANKER,
         {**_MINI_LM, **_SCORE, "num_hidden_layers": 6},
         {**_MINI_BASE, "num_hidden_layers": 3},
-        params=22_713_601,
-        hub_id="cross-encoder/ms-marco-MiniLM-L6-v2",
-        about="MiniLM cross-encoder for reranking; BERT of 6 layers, width 384",
-        counted=_SCORED,
+        22_713_601,
+        "cross-encoder/ms-marco-MiniLM-L6-v2",
+        "MiniLM cross-encoder for reranking; BERT of 6 layers, width 384",
+        _SCORED,
     ),
     _encoder(
         "bge-reranker-base",
         XLM_RERANKER,
         {**_BASE, **_XLM, **_SCORE},
         _MINI_BASE,
-        params=278_044_417,
-        hub_id="BAAI/bge-reranker-base",
-        about="BGE reranker base, a cross-encoder; XLM-RoBERTa base",
-        counted=_SCORED,
+        278_044_417,
+        "BAAI/bge-reranker-base",
+        "BGE reranker base, a cross-encoder; XLM-RoBERTa base",
+        _SCORED,
     ),
 )

@@ -91,6 +91,17 @@ class ModelEntry:
         return None if self.max_seq is None else min(self.max_seq, 512)
 
 
+def shape(width: int, layers: int, heads: int, inner: int, keys: int | None = None) -> dict[str, Any]:
+    """Dimensions of a transformer, with the number of heads of keys and values where there are fewer."""
+    shared = {} if keys is None else {"num_key_value_heads": keys}
+    return {
+        "hidden_size": width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "intermediate_size": inner,
+    } | shared
+
+
 def mode_of(entry: ModelEntry, spec: WorkloadSpec) -> str:
     """The mode that runs; training has its own."""
     if spec.train and entry.architecture.trains:

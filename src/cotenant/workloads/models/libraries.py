@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from cotenant.errors import WorkloadError
-from cotenant.workloads.models.entry import Architecture, ModelEntry
-from cotenant.workloads.models.vision import VISION
+from cotenant.workloads.models.entry import Architecture, ModelEntry, shape
+from cotenant.workloads.models.vision import VISION, scaling
 
 LIBRARIES = ("timm", "torchvision")
 
@@ -134,24 +134,13 @@ def _variant(match: re.Match[str], image: int) -> tuple[str, dict[str, Any]]:
     """The catalogue model it is a variant of, and the differences."""
     if match["vit"]:
         width, layers, heads = _VIT[match["vit"]]
-        return "vit-b-16", {
-            "hidden_size": width,
-            "num_hidden_layers": layers,
-            "num_attention_heads": heads,
-            "intermediate_size": 4 * width,
-            "patch_size": int(match["patch"]),
-            "image_size": image,
-        }
+        sizes = shape(width, layers, heads, 4 * width)
+        return "vit-b-16", {**sizes, "patch_size": int(match["patch"]), "image_size": image}
     if match["mobilenet"]:
-        return "mobilenet-v2", {
-            "depth_multiplier": int(match["mobilenet"]) / 100,
-            "image_size": image,
-            "tf_padding": False,
-        }
+        width = int(match["mobilenet"])
+        return "mobilenet-v2", {"depth_multiplier": width / 100, "image_size": image, "tf_padding": False}
     if match["efficientnet"]:
-        wide, deep, last = _EFFICIENTNET[int(match["efficientnet"])]
-        sizes = {"width_coefficient": wide, "depth_coefficient": deep, "hidden_dim": last, "image_size": image}
-        return "efficientnet-b0", sizes
+        return "efficientnet-b0", scaling(*_EFFICIENTNET[int(match["efficientnet"])], image)
     if match["v2"] == "m":
         return "efficientnet-v2-s", {"parts": _V2_MEDIUM}
     return match["resnet"] or f"efficientnet-v2-{match['v2']}", {}

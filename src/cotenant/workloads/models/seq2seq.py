@@ -10,15 +10,8 @@ def _pair(stem: str, model_type: str) -> Architecture:
 
 def _sizes(*, width: int, layers: int, heads: int) -> dict[str, int]:
     """An encoder and a decoder of the same size, with feed-forward layers four times as wide."""
-    return {
-        "d_model": width,
-        "encoder_layers": layers,
-        "decoder_layers": layers,
-        "encoder_attention_heads": heads,
-        "decoder_attention_heads": heads,
-        "encoder_ffn_dim": 4 * width,
-        "decoder_ffn_dim": 4 * width,
-    }
+    both = {"layers": layers, "attention_heads": heads, "ffn_dim": 4 * width}
+    return {"d_model": width} | {f"{part}_{name}": n for name, n in both.items() for part in ("encoder", "decoder")}
 
 
 WHISPER = _pair("Whisper", "whisper")
@@ -33,11 +26,7 @@ SEQ2SEQ: tuple[ModelEntry, ...] = (
         family="seq2seq",
         about="Whisper large v3, 32 + 32 layers, width 1280; 30 s of sound, `seq` tokens written",
         architecture=WHISPER,
-        config={
-            "vocab_size": 51866,
-            "num_mel_bins": 128,
-            **_sizes(width=1280, layers=32, heads=20),
-        },
+        config={"vocab_size": 51866, "num_mel_bins": 128, **_sizes(width=1280, layers=32, heads=20)},
         mini={
             "vocab_size": 2048,
             "num_mel_bins": 16,
@@ -60,18 +49,9 @@ SEQ2SEQ: tuple[ModelEntry, ...] = (
         family="seq2seq",
         about="PEGASUS-X base, 12 + 12 layers, local attention in blocks with global tokens; `seq` tokens read",
         architecture=PEGASUS_X,
-        config={
-            "vocab_size": 96103,
-            **_sizes(width=768, layers=12, heads=12),
-            "num_global_tokens": 128,
-            "block_size": 512,
-        },
-        mini={
-            "vocab_size": 2048,
-            **_sizes(width=128, layers=2, heads=4),
-            "num_global_tokens": 16,
-            "block_size": 64,
-        },
+        config={"vocab_size": 96103, "num_global_tokens": 128, "block_size": 512}
+        | _sizes(width=768, layers=12, heads=12),
+        mini={"vocab_size": 2048, "num_global_tokens": 16, "block_size": 64} | _sizes(width=128, layers=2, heads=4),
         params=272_292_096,
         counted="language head tied to the token embeddings, counted once",
         source="huggingface.co/google/pegasus-x-base",

@@ -21,7 +21,7 @@ _LARGE = 2**26
 """Elements of a tensor that only exists as a shape here."""
 
 
-def skeleton(entry: ModelEntry, mode: str) -> nn.Module:
+def build_skeleton(entry: ModelEntry, mode: str) -> nn.Module:
     """The entry's model for this mode, with every parameter on `meta`: weights cost neither memory nor time."""
     architecture = entry.architecture
     if architecture.module in LIBRARIES:

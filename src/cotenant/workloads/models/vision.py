@@ -3,18 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cotenant.workloads.models.entry import Architecture, ModelEntry
+from cotenant.workloads.models.entry import Architecture, ModelEntry, shape
 
 
 def _classifier(stem: str, model_type: str, blocks: int | None = None) -> Architecture:
-    return Architecture(
-        "transformers",
-        f"{stem}Config",
-        {"classify": f"{stem}ForImageClassification"},
-        trains="classify",
-        model_type=model_type,
-        blocks=blocks,
-    )
+    classes = {"classify": f"{stem}ForImageClassification"}
+    return Architecture("transformers", f"{stem}Config", classes, "classify", model_type, blocks)
 
 
 RESNET = _classifier("ResNet", "resnet")
@@ -40,15 +34,15 @@ _MINI_BASIC = {"hidden_sizes": [16, 32, 64, 128], "embedding_size": 16}
 _MINI_BOTTLENECK = {"hidden_sizes": [64, 128, 256, 512], "embedding_size": 16}
 
 
-def _image_model(
+def _image_model(  # noqa: PLR0917 - a row of the table
     name: str,
     architecture: Architecture,
     config: Mapping[str, Any],
     mini: Mapping[str, Any],
-    *,
     params: int,
     about: str,
     page: str,
+    *,
     image: int = 224,
     mini_image: int = 64,
 ) -> ModelEntry:
@@ -69,79 +63,51 @@ def _image_model(
 
 def _resnet(depth: int, blocks: list[int], params: int, mini_blocks: list[int]) -> ModelEntry:
     basic = depth < 50
-    return _image_model(
-        f"resnet{depth}",
-        RESNET,
-        {**(_BASIC if basic else _BOTTLENECK), "depths": blocks},
-        {**(_MINI_BASIC if basic else _MINI_BOTTLENECK), "depths": mini_blocks},
-        params=params,
-        about=f"ResNet-{depth}, {'basic' if basic else 'bottleneck'} blocks, stride in the 3x3 convolution",
-        page=f"resnet{depth}",
-    )
+    config = {**(_BASIC if basic else _BOTTLENECK), "depths": blocks}
+    mini = {**(_MINI_BASIC if basic else _MINI_BOTTLENECK), "depths": mini_blocks}
+    about = f"ResNet-{depth}, {'basic' if basic else 'bottleneck'} blocks, stride in the 3x3 convolution"
+    return _image_model(f"resnet{depth}", RESNET, config, mini, params, about, f"resnet{depth}")
 
 
 def _vit(size: str, patch: int, params: int) -> ModelEntry:
     width, layers, heads = {"b": (768, 12, 12), "l": (1024, 24, 16)}[size]
-    config = {
-        "hidden_size": width,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "intermediate_size": 4 * width,
-        "patch_size": patch,
-        "image_size": 224,
-    }
-    mini = {
-        "hidden_size": 128,
-        "num_hidden_layers": 4 if size == "b" else 6,
-        "num_attention_heads": 4,
-        "intermediate_size": 512,
-        "patch_size": patch // 2,
-        "image_size": 64,
-    }
-    name = {"b": "base", "l": "large"}[size]
-    return _image_model(
-        f"vit-{size}-{patch}",
-        VIT,
-        config,
-        mini,
-        params=params,
-        about=f"Vision Transformer {name}, {patch}x{patch} patches",
-        page=f"vit_{size}_{patch}",
-    )
+    config = {**shape(width, layers, heads, 4 * width), "patch_size": patch, "image_size": 224}
+    mini = {**shape(128, 4 if size == "b" else 6, 4, 512), "patch_size": patch // 2, "image_size": 64}
+    about = f"Vision Transformer {'base' if size == 'b' else 'large'}, {patch}x{patch} patches"
+    return _image_model(f"vit-{size}-{patch}", VIT, config, mini, params, about, f"vit_{size}_{patch}")
+
+
+def scaling(width: float, depth: float, last: int, image: int) -> dict[str, Any]:
+    """Dimensions of an EfficientNet: B0's times these factors, and its last layer."""
+    return {"width_coefficient": width, "depth_coefficient": depth, "hidden_dim": last, "image_size": image}
 
 
 def _efficientnet_v2(
     size: str, config: Mapping[str, Any], mini: Mapping[str, Any], params: int, image: int
 ) -> ModelEntry:
-    return _image_model(
-        f"efficientnet-v2-{size}",
-        EFFICIENTNET_V2,
-        config,
-        mini,
-        params=params,
-        about=f"EfficientNet-V2 {size.upper()}, fused and plain inverted residuals",
-        page=f"efficientnet_v2_{size}",
-        image=image,
-    )
+    name, about = f"efficientnet-v2-{size}", f"EfficientNet-V2 {size.upper()}, fused and plain inverted residuals"
+    page = f"efficientnet_v2_{size}"
+    return _image_model(name, EFFICIENTNET_V2, config, mini, params, about, page, image=image)
 
 
-def _classic(name: str, family: str, blocks: tuple[int, ...], *, params: int, about: str, page: str) -> ModelEntry:
-    minis: dict[str, dict[str, Any]] = {
-        "vgg": {"blocks": (1, 1, 1, 1, 1), "thin": 4, "hidden": 64},
-        "densenet": {"blocks": (2, 2, 3, 2), "thin": 4},
-        "inception": {"thin": 4},
-    }
-    mini = minis[family]
-    return _image_model(
-        name,
-        CLASSIC,
-        {"family": family, "blocks": blocks},
-        mini,
-        params=params,
-        about=about,
-        page=page,
-        mini_image=96,
-    )
+_MINI_CLASSICS: Mapping[str, Mapping[str, Any]] = {
+    "vgg": {"blocks": (1, 1, 1, 1, 1), "thin": 4, "hidden": 64},
+    "densenet": {"blocks": (2, 2, 3, 2), "thin": 4},
+    "inception": {"thin": 4},
+}
+
+
+def _classic(name: str, family: str, blocks: tuple[int, ...], params: int, about: str) -> ModelEntry:
+    config, page = {"family": family, "blocks": blocks}, name.replace("-", "_")
+    return _image_model(name, CLASSIC, config, _MINI_CLASSICS[family], params, about, page, mini_image=96)
+
+
+def _vgg(depth: int, blocks: tuple[int, ...], params: int) -> ModelEntry:
+    return _classic(f"vgg{depth}", "vgg", blocks, params, f"VGG-{depth}, 3x3 convolutions only")
+
+
+def _densenet(depth: int, blocks: tuple[int, ...], params: int) -> ModelEntry:
+    return _classic(f"densenet{depth}", "densenet", blocks, params, f"DenseNet-{depth}, growth 32")
 
 
 # Each stage of an EfficientNet-V2: fused?, expansion, stride, width, blocks.
@@ -202,17 +168,14 @@ _YOLOS_SMALL = ModelEntry(
     about="YOLOS small, a ViT that detects objects; images of 1024x1024, as many pixels as photographs of 800x1333",
     architecture=YOLOS,
     config={
-        "hidden_size": 384,
-        "num_hidden_layers": 12,
-        "num_attention_heads": 6,
-        "intermediate_size": 1536,
+        **shape(384, 12, 6, 1536),
         "num_detection_tokens": 100,
         "image_size": [512, 864],
         "patch_size": 16,
         "use_mid_position_embeddings": True,
         "num_labels": 91,
     },
-    mini={"hidden_size": 96, "num_hidden_layers": 3, "num_attention_heads": 3, "intermediate_size": 384},
+    mini=shape(96, 3, 3, 384),
     params=30_684_768,
     counted="with its detection heads, as configured (30.7 M by its card)",
     source="huggingface.co/hustvl/yolos-small",
@@ -245,66 +208,29 @@ VISION: tuple[ModelEntry, ...] = (
         MOBILENET_V2,
         {"depth_multiplier": 1.0, "image_size": 224},
         {"depth_multiplier": 0.35, "image_size": 64},
-        params=3_504_872,
-        about="MobileNetV2, inverted residuals with depthwise convolutions",
-        page="mobilenet_v2",
+        3_504_872,
+        "MobileNetV2, inverted residuals with depthwise convolutions",
+        "mobilenet_v2",
     ),
     _image_model(
         "efficientnet-b0",
         EFFICIENTNET,
-        {
-            "width_coefficient": 1.0,
-            "depth_coefficient": 1.0,
-            "hidden_dim": 1280,
-            "dropout_rate": 0.2,
-            "image_size": 224,
-        },
+        {**scaling(1.0, 1.0, 1280, 224), "dropout_rate": 0.2},
         {"width_coefficient": 0.35, "hidden_dim": 448, "image_size": 64},
-        params=5_288_548,
-        about="EfficientNet B0, inverted residuals with squeeze and excitation",
-        page="efficientnet_b0",
+        5_288_548,
+        "EfficientNet B0, inverted residuals with squeeze and excitation",
+        "efficientnet_b0",
     ),
     _efficientnet_v2("s", _V2_SMALL, _MINI_V2_SMALL, 21_458_488, 384),
     _efficientnet_v2("l", _V2_LARGE, _MINI_V2_LARGE, 118_515_272, 480),
-    *(
-        _classic(
-            f"vgg{depth}",
-            "vgg",
-            blocks,
-            params=params,
-            about=f"VGG-{depth}, 3x3 convolutions only",
-            page=f"vgg{depth}",
-        )
-        for depth, blocks, params in (
-            (11, (1, 1, 2, 2, 2), 132_863_336),
-            (13, (2, 2, 2, 2, 2), 133_047_848),
-            (16, (2, 2, 3, 3, 3), 138_357_544),
-            (19, (2, 2, 4, 4, 4), 143_667_240),
-        )
-    ),
-    *(
-        _classic(
-            f"densenet{depth}",
-            "densenet",
-            blocks,
-            params=params,
-            about=f"DenseNet-{depth}, growth 32",
-            page=f"densenet{depth}",
-        )
-        for depth, blocks, params in (
-            (121, (6, 12, 24, 16), 7_978_856),
-            (169, (6, 12, 32, 32), 14_149_480),
-            (201, (6, 12, 48, 32), 20_013_928),
-        )
-    ),
-    _classic(
-        "inception-v3",
-        "inception",
-        (),
-        params=23_834_568,
-        about="Inception-v3 without its auxiliary head",
-        page="inception_v3",
-    ),
+    _vgg(11, (1, 1, 2, 2, 2), 132_863_336),
+    _vgg(13, (2, 2, 2, 2, 2), 133_047_848),
+    _vgg(16, (2, 2, 3, 3, 3), 138_357_544),
+    _vgg(19, (2, 2, 4, 4, 4), 143_667_240),
+    _densenet(121, (6, 12, 24, 16), 7_978_856),
+    _densenet(169, (6, 12, 32, 32), 14_149_480),
+    _densenet(201, (6, 12, 48, 32), 20_013_928),
+    _classic("inception-v3", "inception", (), 23_834_568, "Inception-v3 without its auxiliary head"),
     _YOLOS_SMALL,
     _POINTNET,
     _vit("b", 16, 86_567_656),

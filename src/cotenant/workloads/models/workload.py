@@ -135,8 +135,10 @@ def _check_mode(entry: ModelEntry, spec: WorkloadSpec) -> None:
 def _check_software(entry: ModelEntry, spec: WorkloadSpec) -> None:
     if spec.tf32 and spec.dtype != "float32":
         raise WorkloadError(f"{entry.name}: `tf32` rounds products of float32", hint="add `dtype: float32`")
-    if spec.software == "vllm" and entry.family != "decoder":
-        raise WorkloadError(f"{entry.name}: vLLM serves decoders", hint="leave `software` out, or use `compile`")
+    if spec.channels_last and entry.family != "vision":
+        raise WorkloadError(f"{entry.name}: `channels_last` is for images", hint="leave it out here")
+    if spec.software == "vllm" and entry.family not in ("decoder", "encoder"):
+        raise WorkloadError(f"{entry.name}: vLLM serves models of text", hint="leave `software` out, or use `compile`")
     if spec.train and spec.software in ("graphs", "onnxruntime", "tensorrt", "vllm"):
         raise WorkloadError(
             f"{entry.name}: `software: {spec.software}` runs inference, not training", hint="use eager or compile"

@@ -178,33 +178,20 @@ def built(
     )
 
 
-class HttpClient:
-    """The part of a client that does not depend on the requests."""
+class ServerClient:
+    """The part of a client that depends on neither the requests nor the protocol."""
 
-    slots: tuple[str, ...] = ()
+    slots: tuple[str, ...] = ("answer",)
     first_output: int | None = None
 
-    def __init__(self, standing: ServerPlace, options: ServerOptions, warm: int, headers: Mapping[str, str]) -> None:
-        self.standing = standing
-        self.warm = warm
-        self.ramp_s = options.ramp_s
-        users = {name.lower() for name in options.headers}
-        ours = {name: value for name, value in headers.items() if name.lower() not in users}
-        self.connections = Connections(standing.address, options.timeout_s, {**ours, **options.headers})
+    def __init__(self, standing: ServerPlace, options: ServerOptions, warm: int) -> None:
+        self.standing, self.warm, self.ramp_s = standing, warm, options.ramp_s
 
     def begin(self, first_arrival: int) -> None:
         """A no-op: most requests do not depend on their window."""
 
     def rest(self) -> None:
         """A no-op: a server without requests is idle by itself."""
-
-    async def request(self, number: int, mark: Mark) -> AnswerTokens:
-        """Serve a request."""
-        raise NotImplementedError
-
-    async def close(self) -> None:
-        """Drop every connection."""
-        await self.connections.close()
 
     def pids(self) -> tuple[int, ...]:
         """The processes that serve."""
@@ -213,3 +200,23 @@ class HttpClient:
     def gone(self) -> str | None:
         """How the server ended, if it is ours and has."""
         return self.standing.gone()
+
+
+class HttpClient(ServerClient):
+    """The part of a client over HTTP that does not depend on the requests."""
+
+    slots: tuple[str, ...] = ()
+
+    def __init__(self, standing: ServerPlace, options: ServerOptions, warm: int, headers: Mapping[str, str]) -> None:
+        super().__init__(standing, options, warm)
+        users = {name.lower() for name in options.headers}
+        ours = {name: value for name, value in headers.items() if name.lower() not in users}
+        self.connections = Connections(standing.address, options.timeout_s, {**ours, **options.headers})
+
+    async def request(self, number: int, mark: Mark) -> AnswerTokens:
+        """Serve a request."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Drop every connection."""
+        await self.connections.close()

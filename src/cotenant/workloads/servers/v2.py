@@ -14,7 +14,16 @@ from cotenant.clients.http11 import AnswerTiming, refused
 from cotenant.clients.openai_stream import AnswerTokens
 from cotenant.errors import RequestFailed, WorkloadError
 from cotenant.workloads.protocol import SENT, Built, Mark, Place, WorkloadSpec
-from cotenant.workloads.servers.client import HttpClient, ServerPlace, address_in, built, check_start, not_asked, stand
+from cotenant.workloads.servers.client import (
+    HttpClient,
+    ServerClient,
+    ServerPlace,
+    address_in,
+    built,
+    check_start,
+    not_asked,
+    stand,
+)
 from cotenant.workloads.servers.spec import V2, V2_GRPC
 from cotenant.workloads.servers.v2_inputs import Input, V2Options, inputs_of
 from cotenant.workloads.spec_options import Opaque, StatedOptions, read_options, refuse_unused
@@ -217,32 +226,23 @@ def request_of(inputs: Sequence[Input], options: V2Options) -> bytes:
     return message + b"".join(protobuf.written(7, value.data()) for value in inputs)
 
 
-class GrpcClient:
+class GrpcClient(ServerClient):
     """Sends the same tensors each time, several requests over a connection."""
 
-    slots: tuple[str, ...] = ("answer",)
-    first_output: int | None = None
     protocol = "gRPC"
 
     def __init__(self, standing: ServerPlace, spec: WorkloadSpec, options: V2Options, inputs: Sequence[Input]) -> None:
-        self._standing, self._timeout_s = standing, options.timeout_s
+        super().__init__(standing, options, spec.server.warm if spec.server else 0)
+        self._timeout_s = options.timeout_s
         self._grpc = _library()
         self._channel: Any = None
         self.body = request_of(inputs, options)
-        self.warm = spec.server.warm if spec.server else 0
-        self.ramp_s = options.ramp_s
         self._metadata = tuple((name.lower(), value) for name, value in options.headers.items())
-
-    def begin(self, first_arrival: int) -> None:
-        """A no-op: requests do not depend on their window."""
-
-    def rest(self) -> None:
-        """A no-op: a server without requests is idle by itself."""
 
     async def request(self, number: int, mark: Mark) -> AnswerTokens:  # noqa: ARG002 (all are alike)
         """One inference."""
         if self._channel is None:  # it belongs to the loop it is created in
-            authority = self._standing.address.authority
+            authority = self.standing.address.authority
             self._channel = self._grpc.aio.insecure_channel(authority, options=_UNLIMITED)
             self._infer = _call(self._channel, "ModelInfer")
         try:
@@ -257,16 +257,8 @@ class GrpcClient:
         if self._channel is not None:
             await self._channel.close(grace=None)
 
-    def pids(self) -> tuple[int, ...]:
-        """The processes that serve."""
-        return self._standing.pids()
-
-    def gone(self) -> str | None:
-        """How the server ended, if it is ours and has."""
-        return self._standing.gone()
-
     def _failed(self, error: Any) -> RequestFailed:
-        code, name = error.code(), self._standing.address.name
+        code, name = error.code(), self.standing.address.name
         if code is self._grpc.StatusCode.DEADLINE_EXCEEDED:
             return RequestFailed("timeout", f"`{name}` sent no answer within {self._timeout_s:g} s")
         kind = "connection" if code is self._grpc.StatusCode.UNAVAILABLE else f"grpc {_said(code)}"

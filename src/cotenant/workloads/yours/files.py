@@ -33,6 +33,11 @@ def identity(path: Path) -> Mapping[str, Any]:
     return {"file": str(path.resolve()), "file_bytes": path.stat().st_size, "sha256": digest}
 
 
+def first_line(error: Exception) -> str:
+    """The first line of a library's error, for a sentence."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300].rstrip(".")
+
+
 # A TorchScript file says nothing about its inputs, an ONNX file little, so they are made up.
 
 InputDtype = Literal["float64", "float32", "float16", "int64", "int32", "int8", "uint8", "bool"]

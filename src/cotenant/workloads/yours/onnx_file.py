@@ -10,7 +10,7 @@ from pydantic import Field
 from cotenant.errors import WorkloadError
 from cotenant.workloads.protocol import Built, Place, Stage, WorkloadSpec
 from cotenant.workloads.spec_options import UNKNOWN_DTYPE, Opaque, StatedOptions, read_options, refuse_unused
-from cotenant.workloads.yours.files import InputDtype, existing_file, identity, made_up
+from cotenant.workloads.yours.files import InputDtype, existing_file, first_line, identity, made_up
 
 SUFFIXES = (".onnx",)
 
@@ -66,7 +66,7 @@ class OnnxFile(Opaque):
         try:
             session = onnxruntime.InferenceSession(str(path), settings, providers=[provider])
         except Exception as error:
-            raise WorkloadError(f"`{self.name}` can't be loaded: {_reason(error)}") from error
+            raise WorkloadError(f"`{self.name}` can't be loaded: {first_line(error)}") from error
         feeds = {
             wanted.name: made_up(
                 filled_shape(wanted.name, wanted.shape, spec),
@@ -83,7 +83,7 @@ class OnnxFile(Opaque):
         try:
             compute(None)
         except Exception as error:
-            raise WorkloadError(f"`{self.name}` fails on random inputs: {_reason(error)}") from error
+            raise WorkloadError(f"`{self.name}` fails on random inputs: {first_line(error)}") from error
         return Built(
             stages=(Stage("compute", compute),),
             dtype=UNKNOWN_DTYPE,
@@ -142,7 +142,3 @@ def _provider(name: str, torch_device: str, available: list[str]) -> Any:
         f"`{name}` can't run on {torch_device}: this onnxruntime supports {', '.join(available)}",
         hint="install `onnxruntime-gpu` for NVIDIA devices",
     )
-
-
-def _reason(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300].rstrip(".")

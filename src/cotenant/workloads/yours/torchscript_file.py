@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from cotenant.errors import WorkloadError
 from cotenant.workloads.protocol import Built, Place, Stage, WorkloadSpec
 from cotenant.workloads.spec_options import UNKNOWN_DTYPE, Opaque, StatedOptions, read_options, refuse_unused
-from cotenant.workloads.yours.files import InputDtype, existing_file, identity, made_up
+from cotenant.workloads.yours.files import InputDtype, existing_file, first_line, identity, made_up
 from cotenant.workloads.yours.function import what_and_where
 
 EXPORTED = ".pt2"
@@ -81,7 +81,7 @@ class TorchScriptFile(Opaque):
                 load: Callable[..., Any] = torch.jit.load
                 model = load(str(path), map_location=place.torch_device).eval()
         except (RuntimeError, ValueError) as error:
-            raise WorkloadError(f"`{self.name}` can't be loaded: {_first_line(error)}") from error
+            raise WorkloadError(f"`{self.name}` can't be loaded: {first_line(error)}") from error
         shapes = _full_shapes(spec)
         inputs = [
             torch.from_numpy(made_up(shape, dtype, integers_below=options.integers_below, seed=spec.seed + number)).to(
@@ -151,10 +151,6 @@ def _full_shapes(spec: WorkloadSpec) -> list[tuple[int, ...]]:
 def _dtype_of(model: Any) -> str | None:
     first = next(iter(model.parameters()), None)
     return None if first is None else str(first.dtype).removeprefix("torch.")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300].rstrip(".")
 
 
 def _last_line(error: Exception) -> str:

@@ -11,7 +11,7 @@ from cotenant import sensors
 from cotenant.devices.child_lines import ChildLines
 from cotenant.devices.cpu.cgroup import quota_statistics
 from cotenant.devices.cpu.cores import Cores, format_cores, package_cores
-from cotenant.devices.protocol import SensorInfo
+from cotenant.devices.protocol import FunctionProbe, Probe, SensorInfo
 from cotenant.devices.tree import FileTree, HeldOpen
 
 _STAT = "/proc/stat"
@@ -24,48 +24,42 @@ BUSY, STEAL = 0, 2
 """Positions of these times in a reading."""
 
 
-class TimeProbe:
-    """CPU time of some cores, from the kernel's accounting."""
+def open_time(tree: FileTree, cores: Cores) -> Probe | None:
+    """CPU time of some cores, from the kernel's accounting: busy, kernel and stolen seconds, those of the sockets."""
+    file = tree.held(_STAT)
+    if file is None:
+        return None
+    shared = package_cores(tree, cores) or cores
+    mine, package = (frozenset(f"cpu{core}".encode() for core in some) for some in (cores, shared))
+    step = 1 / _TICKS_PER_S
+    in_ticks = f"counter over the device's cores, in steps of {step * 1e3:g} ms per core"
+    infos = (
+        SensorInfo("cpu_busy_s", "s", _STAT, step, f"{in_ticks}; all processes of the machine"),
+        SensorInfo("cpu_kernel_s", "s", _STAT, step, f"{in_ticks}; the part of busy time spent in the kernel"),
+        SensorInfo("cpu_steal_s", "s", _STAT, step, f"{in_ticks}; 0 where the hypervisor doesn't report it"),
+        SensorInfo("context_switches", "count", _STAT, step, "exact counter, machine-wide"),
+        SensorInfo("package_busy_s", "s", _STAT, step, "busy time of all cores that share the device's sockets"),
+        SensorInfo("package_cores", "count", "/sys/devices/system/cpu", step, "number of these cores"),
+    )
 
-    def __init__(self, file: HeldOpen, cores: Cores, package: Cores = ()) -> None:
-        self._file = file
-        self._prefixes = frozenset(f"cpu{core}".encode() for core in cores)
-        self._package = frozenset(f"cpu{core}".encode() for core in package or cores)
-        step = 1 / _TICKS_PER_S
-        in_ticks = f"counter over the device's cores, in steps of {step * 1e3:g} ms per core"
-        self.sensors: tuple[SensorInfo, ...] = (
-            SensorInfo("cpu_busy_s", "s", _STAT, step, f"{in_ticks}; all processes of the machine"),
-            SensorInfo("cpu_kernel_s", "s", _STAT, step, f"{in_ticks}; the part of busy time spent in the kernel"),
-            SensorInfo("cpu_steal_s", "s", _STAT, step, f"{in_ticks}; 0 where the hypervisor doesn't report it"),
-            SensorInfo("context_switches", "count", _STAT, step, "exact counter, machine-wide"),
-            SensorInfo("package_busy_s", "s", _STAT, step, "busy time of all cores that share the device's sockets"),
-            SensorInfo("package_cores", "count", "/sys/devices/system/cpu", step, "number of these cores"),
-        )
-
-    def read(self) -> Sequence[float]:
-        """Busy, kernel and stolen seconds of the device's cores; context switches; busy time of the sockets."""
-        data = self._file.read()
+    def read() -> Sequence[float]:
+        data = file.read()
         ticks = [0] * 8
-        shared = 0
+        of_package = 0
         for line in data.split(b"\n"):
             if not line.startswith(b"cpu"):
                 break
             fields = line.split()
-            if fields[0] in self._package:
-                shared += sum(int(fields[1 + i]) for i in _BUSY)
-            if fields[0] in self._prefixes:
+            if fields[0] in package:
+                of_package += sum(int(fields[1 + i]) for i in _BUSY)
+            if fields[0] in mine:
                 for i, field in enumerate(fields[1:9]):
                     ticks[i] += int(field)
-        busy = sum(ticks[i] for i in _BUSY)
-        kernel = sum(ticks[i] for i in _KERNEL)
-        return (
-            busy / _TICKS_PER_S,
-            kernel / _TICKS_PER_S,
-            ticks[_STEAL] / _TICKS_PER_S,
-            _context_switches(data),
-            shared / _TICKS_PER_S,
-            float(len(self._package)),
-        )
+        times = (sum(ticks[i] for i in _BUSY), sum(ticks[i] for i in _KERNEL), ticks[_STEAL])
+        switches = _context_switches(data)
+        return (*(time / _TICKS_PER_S for time in times), switches, of_package / _TICKS_PER_S, float(len(package)))
+
+    return FunctionProbe(infos, read)
 
 
 def _context_switches(data: bytes) -> float:
@@ -73,73 +67,61 @@ def _context_switches(data: bytes) -> float:
     return float("nan") if at < 0 else float(data[at + 6 : data.find(b"\n", at + 6)])
 
 
-def open_time(tree: FileTree, cores: Cores) -> TimeProbe | None:
-    """The probe, if the kernel keeps accounts."""
-    try:
-        return TimeProbe(HeldOpen(tree.path(_STAT)), cores, package_cores(tree, cores))
-    except OSError:
-        return None
-
-
 _UNITS = {b"throttled_usec": 1e-6, b"throttled_time": 1e-9}
 """Versions 2 and 1 of control groups count in different units."""
 
 
-class QuotaProbe:
-    """Time during which the quota throttled threads."""
+def open_quota(tree: FileTree) -> Probe | None:
+    """Thread-seconds spent waiting for the next period of the quota, if there is one."""
+    source = quota_statistics(tree)
+    file = None if source is None else tree.held(source)
+    if source is None or file is None:
+        return None
+    quality = "counter over all threads of the container, moves once per quota period"
 
-    def __init__(self, file: HeldOpen, source: str) -> None:
-        self._file = file
-        quality = "counter over all threads of the container, moves once per quota period"
-        self.sensors: tuple[SensorInfo, ...] = (SensorInfo("cpu_throttled_s", "s", source, 0.1, quality),)
-
-    def read(self) -> Sequence[float]:
-        """Thread-seconds spent waiting for the next quota period."""
-        for line in self._file.read().split(b"\n"):
+    def read() -> Sequence[float]:
+        for line in file.read().split(b"\n"):
             name, _, value = line.partition(b" ")
             if name in _UNITS:
                 return (int(value) * _UNITS[name],)
         return (float("nan"),)
 
-
-def open_quota(tree: FileTree) -> QuotaProbe | None:
-    """The probe, if there is a quota."""
-    source = quota_statistics(tree)
-    if source is None:
-        return None
-    try:
-        return QuotaProbe(HeldOpen(tree.path(source)), source)
-    except OSError:
-        return None
+    return FunctionProbe((SensorInfo("cpu_throttled_s", "s", source, 0.1, quality),), read)
 
 
 _KINDS = (("cpu", "some"), ("memory", "some"), ("memory", "full"), ("io", "some"), ("io", "full"))
 """`some`: some task waited; `full`: none could run, which can't happen for a machine's CPU."""
 
 
-class PressureProbe:
-    """Cumulative stall times, machine-wide."""
+_QUALITY = {
+    "some": "exact counter, machine-wide: time in which at least one task waited",
+    "full": "exact counter, machine-wide: time in which every task waited",
+}
 
-    def __init__(self, files: Sequence[tuple[str, HeldOpen]]) -> None:
-        self._files = [(file, [kind.encode() for at, kind in _KINDS if at == resource]) for resource, file in files]
-        quality = {
-            "some": "exact counter, machine-wide: time in which at least one task waited",
-            "full": "exact counter, machine-wide: time in which every task waited",
-        }
-        self.sensors: tuple[SensorInfo, ...] = tuple(
-            SensorInfo(f"pressure_{at}_{kind}_s", "s", f"/proc/pressure/{at}", 0.01, quality[kind])
-            for resource, _ in files
-            for at, kind in _KINDS
-            if at == resource
-        )
 
-    def read(self) -> Sequence[float]:
-        """Seconds of stall since boot, by resource and kind."""
-        values: list[float] = []
-        for file, kinds in self._files:
-            totals = _totals(file.read())
-            values.extend(totals.get(kind, float("nan")) for kind in kinds)
-        return values
+def open_pressure(tree: FileTree) -> Probe | None:
+    """Seconds of stall since boot, machine-wide, by resource and kind, if the kernel keeps track (`psi=1`).
+
+    Otherwise the files exist but can't be read.
+    """
+    files = {}
+    for resource in ("cpu", "memory", "io"):
+        try:
+            file = HeldOpen(tree.path(f"/proc/pressure/{resource}"))
+            file.read()
+        except OSError:
+            continue
+        files[resource] = file
+    kinds = [(at, kind) for at, kind in _KINDS if at in files]
+
+    def read() -> Sequence[float]:
+        totals = {resource: _totals(file.read()) for resource, file in files.items()}
+        return [totals[at].get(kind.encode(), float("nan")) for at, kind in kinds]
+
+    infos = tuple(
+        SensorInfo(f"pressure_{at}_{kind}_s", "s", f"/proc/pressure/{at}", 0.01, _QUALITY[kind]) for at, kind in kinds
+    )
+    return FunctionProbe(infos, read) if files else None
 
 
 def _totals(data: bytes) -> dict[bytes, float]:
@@ -152,56 +134,34 @@ def _totals(data: bytes) -> dict[bytes, float]:
     return totals
 
 
-def open_pressure(tree: FileTree) -> PressureProbe | None:
-    """The probe, if the kernel keeps track (`psi=1`); otherwise the files exist but can't be read."""
-    files = []
-    for resource in ("cpu", "memory", "io"):
-        try:
-            file = HeldOpen(tree.path(f"/proc/pressure/{resource}"))
-            file.read()
-        except OSError:
-            continue
-        files.append((resource, file))
-    return PressureProbe(files) if files else None
-
-
 _MEMINFO = "/proc/meminfo"
 
 
-class MemoryProbe:
-    """Memory and swap of the machine."""
+def open_memory(tree: FileTree) -> Probe | None:
+    """Bytes of the machine's memory used, available, and swapped out."""
+    file = tree.held(_MEMINFO)
+    if file is None:
+        return None
+    quality = "level, machine-wide; cores report small changes up to 1 s late"
+    infos = (
+        SensorInfo(*sensors.MEMORY_USED, _MEMINFO, 0.1, f"{quality}; total minus available"),
+        SensorInfo("memory_available_bytes", "B", _MEMINFO, 0.1, f"{quality}; the kernel's estimate"),
+        SensorInfo("swap_used_bytes", "B", _MEMINFO, 0.1, quality),
+    )
 
-    def __init__(self, file: HeldOpen) -> None:
-        self._file = file
-        quality = "level, machine-wide; cores report small changes up to 1 s late"
-        self.sensors: tuple[SensorInfo, ...] = (
-            SensorInfo(*sensors.MEMORY_USED, _MEMINFO, 0.1, f"{quality}; total minus available"),
-            SensorInfo("memory_available_bytes", "B", _MEMINFO, 0.1, f"{quality}; the kernel's estimate"),
-            SensorInfo("swap_used_bytes", "B", _MEMINFO, 0.1, quality),
+    def read() -> Sequence[float]:
+        data = file.read()
+        total, available, swap, free = (
+            _bytes(data, name) for name in (b"MemTotal:", b"MemAvailable:", b"SwapTotal:", b"SwapFree:")
         )
+        return total - available, available, swap - free
 
-    def read(self) -> Sequence[float]:
-        """Bytes used, available, and swapped out."""
-        data = self._file.read()
-        available = _bytes(data, b"MemAvailable:")
-        return (
-            _bytes(data, b"MemTotal:") - available,
-            available,
-            _bytes(data, b"SwapTotal:") - _bytes(data, b"SwapFree:"),
-        )
+    return FunctionProbe(infos, read)
 
 
 def _bytes(data: bytes, name: bytes) -> float:
     at = data.find(name)
     return float("nan") if at < 0 else float(data[at + len(name) :].split(None, 1)[0]) * 1024
-
-
-def open_memory(tree: FileTree) -> MemoryProbe | None:
-    """The probe, if the kernel reports memory."""
-    try:
-        return MemoryProbe(HeldOpen(tree.path(_MEMINFO)))
-    except OSError:
-        return None
 
 
 # --- hardware counters of the device's cores through `perf stat`, where permitted
@@ -254,34 +214,30 @@ def counts_by_event(text: str) -> dict[str, float | None]:
     return counts
 
 
-class PerfProbe:
-    """Sums the output of a background `perf stat`, ten lines a second. Starts with the first reading."""
+def open_perf(cores: Cores) -> Probe | None:
+    """Sums of the output of a background `perf stat`, ten lines a second, if perf counts on these cores.
 
-    def __init__(self, perf: str, cores: Cores) -> None:
-        self._command = [*_command(perf, cores), "-I", str(_PERIOD_MS)]
-        self._lines: ChildLines | None = None
-        self._totals: dict[str, float | None] = dict.fromkeys(EVENTS)
-        quality = "counter of the device's cores in steps of 100 ms; scaled where events were multiplexed"
-        self.sensors: tuple[SensorInfo, ...] = tuple(
-            SensorInfo(event.replace("-", "_"), "count", "perf stat", _PERIOD_MS / 1e3, quality) for event in EVENTS
-        )
-
-    def read(self) -> Sequence[float]:
-        """Counts since the first reading; NaN where there is none yet. Raises OSError once perf has ended."""
-        if self._lines is None:
-            self._lines = ChildLines(self._command)
-        whole = "\n".join(self._lines.fresh())
-        for event, count in counts_by_event(whole).items():
-            if count is not None:
-                self._totals[event] = (self._totals[event] or 0.0) + count
-        return tuple(float("nan") if (total := self._totals[event]) is None else total for event in EVENTS)
-
-
-def open_perf(cores: Cores) -> PerfProbe | None:
-    """The probe, if perf counts on these cores."""
+    It starts with the first reading; values are NaN until it printed some.
+    """
     perf = shutil.which("perf")
     reason = why_no_perf(cores)
     if perf is None or reason is not None:
         log.debug("no hardware counters: %s", reason)
         return None
-    return PerfProbe(perf, cores)
+    command = [*_command(perf, cores), "-I", str(_PERIOD_MS)]
+    started: list[ChildLines] = []
+    totals: dict[str, float | None] = dict.fromkeys(EVENTS)
+    quality = "counter of the device's cores in steps of 100 ms; scaled where events were multiplexed"
+    infos = tuple(
+        SensorInfo(event.replace("-", "_"), "count", "perf stat", _PERIOD_MS / 1e3, quality) for event in EVENTS
+    )
+
+    def read() -> Sequence[float]:
+        if not started:
+            started.append(ChildLines(command))
+        for event, count in counts_by_event("\n".join(started[0].fresh())).items():
+            if count is not None:
+                totals[event] = (totals[event] or 0.0) + count
+        return tuple(float("nan") if (total := totals[event]) is None else total for event in EVENTS)
+
+    return FunctionProbe(infos, read)

@@ -120,10 +120,8 @@ def _undoers() -> Mapping[str, Callable[[Mapping[str, Any]], str]]:
 
 
 def _write(left: Leftover) -> None:
-    draft = left.path.with_suffix(".new")
     note = {"kind": left.kind, "pid": left.pid, "started": left.started, "facts": dict(left.facts)}
-    draft.write_text(json.dumps(note), encoding="utf-8")
-    draft.replace(left.path)
+    opening.replace_file(left.path, json.dumps(note))
 
 
 def read(path: Path) -> Leftover | None:

@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.errors import DatabaseError, DataError, RunFolderError
 from cotenant.store.database import from_files, index
-from cotenant.store.database.add import add
+from cotenant.store.database.additions import add
 from cotenant.store.database.database import Database
 from cotenant.store.database.questions import stuck_sensors
 from cotenant.store.folder import RunFolder
@@ -160,7 +160,7 @@ def test_a_killed_add_leaves_a_database_that_works(tmp_path):
     add([file], home)
     other = longhorn(tmp_path / "b.csv", gpus=5)
     script = (
-        "import os, sys; from pathlib import Path; from cotenant.store.database import add as module, index;"
+        "import os, sys; from pathlib import Path; from cotenant.store.database import additions as module, index;"
         "index.write = lambda *_: os._exit(9); module.add([Path(sys.argv[1])], Path(sys.argv[2]))"
     )
     assert subprocess.run([sys.executable, "-c", script, str(other), str(home)], check=False).returncode == 9

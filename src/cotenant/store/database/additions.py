@@ -14,14 +14,13 @@ from typing import Any
 
 from cotenant.analyse.tabular import plain
 from cotenant.errors import DatabaseError, DataError
-from cotenant.opening import system_words
-from cotenant.prediction.interference.elsewhere import ForeignTable, recognised
+from cotenant.opening import sync, system_words
+from cotenant.prediction.interference import ForeignTable, recognised
 from cotenant.store import manifest, seals
 from cotenant.store.database import from_files, from_runs, index
 from cotenant.store.database.index import Source
 from cotenant.store.database.staging import StagedSource, Staging
 from cotenant.store.learnt import TABLES, table_at
-from cotenant.store.manifest import sync
 
 PARTIAL = "partial"
 
