@@ -42,9 +42,7 @@ if TYPE_CHECKING:
     from cotenant.api.lists import list_workloads as list_workloads
     from cotenant.api.lists import schema as schema
     from cotenant.api.plan import Plan as Plan
-    from cotenant.api.plan import compare_policies as compare_policies
     from cotenant.api.plan import plan as plan
-    from cotenant.api.plan import plan_jobs as plan_jobs
     from cotenant.api.predict import Prediction as Prediction
     from cotenant.api.predict import predict as predict
     from cotenant.api.profile import profile as profile
@@ -84,7 +82,7 @@ if TYPE_CHECKING:
     from cotenant.errors import WatchError as WatchError
     from cotenant.errors import WorkloadError as WorkloadError
     from cotenant.planning.check import check_plan as check_plan
-    from cotenant.planning.inputs.studies import write_study as write_study
+    from cotenant.planning.inputs import write_study as write_study
     from cotenant.serving.library import Scheduler as Scheduler
     from cotenant.study.model import Study as Study
 
@@ -98,9 +96,9 @@ _HOMES = {
     "api.explain": "explain explain_metric",
     "api.compare": "compare save_baseline",
     "api.predict": "predict Prediction",
-    "api.plan": "plan Plan plan_jobs compare_policies",
+    "api.plan": "plan Plan",
     "planning.check": "check_plan",
-    "planning.inputs.studies": "write_study",
+    "planning.inputs": "write_study",
     "api.serve": "serve promise top",
     "api.init": "init",
     "api.watch": "watch show_watched",

@@ -1,4 +1,4 @@
-"""Open files of unknown origin: only regular files of bounded size, without ever blocking.
+"""Open files of unknown origin: only regular files of bounded size, without ever blocking; replace files as a whole.
 
 Opening a named pipe may block forever, a device has no end, and a link may lead anywhere. Each is an `OSError` whose
 `strerror` is a phrase for the user, so callers report it like any other unreadable file.
@@ -8,6 +8,7 @@ import errno
 import io
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 TEXT_BYTES = 16 << 20
@@ -77,6 +78,40 @@ def read_bytes(path: Path | str, *, most: int = TEXT_BYTES, follow: bool = True,
 def read_text(path: Path | str, *, most: int = TEXT_BYTES, follow: bool = True, encoding: str = "utf-8") -> str:
     """The text of a regular file. Raises OSError, and UnicodeDecodeError (a ValueError) if it is not text."""
     return read_bytes(path, most=most, follow=follow).decode(encoding)
+
+
+def replace_file(path: Path, content: str | bytes, *, draft: str | None = None) -> None:
+    """Replace a file, folders above it included: a reader of the old one never sees half of the new. Raises OSError.
+
+    Args:
+        path: The file.
+        content: Its new content.
+        draft: Name of the unfinished file, for a file with a single writer that must be on disk before work goes on.
+    """
+    unfinished = path.with_name(draft or f".{path.name}.{os.getpid()}.new")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with unfinished.open("wb") as file:
+            file.write(content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace"))
+            if draft is not None:
+                file.flush()
+                os.fsync(file.fileno())
+        unfinished.replace(path)
+    except OSError:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        raise
+    if draft is not None:
+        sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file's content, or a folder's list of names, is on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _refused(found: os.stat_result, most: int, path: Path | str) -> OSError | None:

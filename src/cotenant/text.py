@@ -1,6 +1,7 @@
 """Format numbers and amounts as text, and suggest near misses."""
 
 import math
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
@@ -113,9 +114,9 @@ def rate(per_second: float, noun: str = "request", digits: int = 3) -> str:
     return f"{number} {noun}{'' if number == '1' else 's'}/s"
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], word: str = "and") -> str:
     """`a`, `a and b`, `a, b and c`."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return f" {word} ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def together(names: Iterable[str]) -> str:
@@ -142,4 +143,22 @@ def nearest(word: str, options: Iterable[str], *, most: int = 1, cutoff: float =
 def did_you_mean(word: str, options: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> str | None:
     """`did you mean bert-base?`, or None if nothing resembles it."""
     near = nearest(word, options, most=most, cutoff=cutoff)
-    return f"did you mean {' or '.join(near)}?" if near else None
+    return f"did you mean {listed(near, 'or')}?" if near else None
+
+
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Unicode categories that move the cursor, reorder text or are invisible."""
+
+
+def literal(text: str, *, keep: str = "") -> str:
+    r"""The text with every control character escaped (`\x1b`), except those in ``keep``."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        char if char in keep or unicodedata.category(char) not in _INVISIBLE else _written_out(char) for char in text
+    )
+
+
+def _written_out(char: str) -> str:
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

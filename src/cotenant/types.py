@@ -6,30 +6,32 @@ Each is loaded when it is used.
 
 from typing import TYPE_CHECKING
 
+from cotenant.front import front, listed
+
 if TYPE_CHECKING:
-    from cotenant.analyse.comparison.history import History as History
-    from cotenant.analyse.comparison.pair import PairComparison as PairComparison
+    from cotenant.analyse.comparison import History as History
+    from cotenant.analyse.comparison import PairComparison as PairComparison
     from cotenant.analyse.copies_answer import CopiesAnswer as CopiesAnswer
     from cotenant.analyse.copy_options import CopiesOption as CopiesOption
-    from cotenant.analyse.decision.answer import Answer as Answer
+    from cotenant.analyse.decision import Answer as Answer
     from cotenant.analyse.device_use import DeviceUse as DeviceUse
     from cotenant.analyse.dvfs import Sweep as Sweep
-    from cotenant.analyse.explanation.explanation import Explanation as Explanation
+    from cotenant.analyse.explanation import Explanation as Explanation
     from cotenant.analyse.judged_promises import PlanAndReality as PlanAndReality
     from cotenant.analyse.kernel_overlap import KernelProfile as KernelProfile
-    from cotenant.analyse.neighbours.influence import Influence as Influence
-    from cotenant.analyse.neighbours.watched_evidence import WatchedExplanation as WatchedExplanation
-    from cotenant.analyse.neighbours.watching import Watched as Watched
-    from cotenant.analyse.neighbours.watching import WatchedTenant as WatchedTenant
+    from cotenant.analyse.neighbours import Influence as Influence
+    from cotenant.analyse.neighbours import Watched as Watched
+    from cotenant.analyse.neighbours import WatchedExplanation as WatchedExplanation
+    from cotenant.analyse.neighbours import WatchedTenant as WatchedTenant
     from cotenant.analyse.result import Result as Result
-    from cotenant.analyse.sharing.cells import Cell as Cell
-    from cotenant.analyse.sharing.metrics import Metric as Metric
-    from cotenant.analyse.sharing.slo import Attainment as Attainment
-    from cotenant.analyse.sharing.summary import MixSummary as MixSummary
-    from cotenant.analyse.sharing.summary import Summary as Summary
-    from cotenant.analyse.sharing.summary import TenantSummary as TenantSummary
-    from cotenant.analyse.variability.drift import Drift as Drift
-    from cotenant.analyse.variability.summary import Variability as Variability
+    from cotenant.analyse.sharing import Attainment as Attainment
+    from cotenant.analyse.sharing import Cell as Cell
+    from cotenant.analyse.sharing import Metric as Metric
+    from cotenant.analyse.sharing import MixSummary as MixSummary
+    from cotenant.analyse.sharing import Summary as Summary
+    from cotenant.analyse.sharing import TenantSummary as TenantSummary
+    from cotenant.analyse.variability import Drift as Drift
+    from cotenant.analyse.variability import Variability as Variability
     from cotenant.api.active import ActiveResult as ActiveResult
     from cotenant.api.fleet import Kind as Kind
     from cotenant.api.plan import WrittenExport as WrittenExport
@@ -38,10 +40,10 @@ if TYPE_CHECKING:
     from cotenant.api.report import Written as Written
     from cotenant.devices import DeviceInfo as DeviceInfo
     from cotenant.devices.protocol import Finding as Finding
-    from cotenant.devices.simulated.solo_times import CalibratedTenant as CalibratedTenant
-    from cotenant.devices.simulated.solo_times import Calibration as Calibration
-    from cotenant.devices.simulated.solo_times import EngineCalibration as EngineCalibration
-    from cotenant.measure.batching.impact import BatchAnswer as BatchAnswer
+    from cotenant.devices.simulated import CalibratedTenant as CalibratedTenant
+    from cotenant.devices.simulated import Calibration as Calibration
+    from cotenant.devices.simulated import EngineCalibration as EngineCalibration
+    from cotenant.measure.batching import BatchAnswer as BatchAnswer
     from cotenant.measure.events import BlockDone as BlockDone
     from cotenant.measure.events import CurrentEstimate as CurrentEstimate
     from cotenant.measure.events import DeviceAt as DeviceAt
@@ -53,26 +55,25 @@ if TYPE_CHECKING:
     from cotenant.measure.events import RunStarted as RunStarted
     from cotenant.measure.events import TrialDone as TrialDone
     from cotenant.measure.events import TrialStarted as TrialStarted
-    from cotenant.measure.profile.kernels import Profile as Profile
+    from cotenant.measure.profile import Profile as Profile
     from cotenant.measure.selftest import SelfTest as SelfTest
-    from cotenant.measure.watch.watch_session import WatchSession as WatchSession
+    from cotenant.measure.watch import WatchSession as WatchSession
     from cotenant.paths import AnyPath as AnyPath
     from cotenant.paths import Runs as Runs
     from cotenant.planning.assignment import JobPlan as JobPlan
     from cotenant.planning.assignment import Objective as Objective
     from cotenant.planning.check import Checked as Checked
-    from cotenant.planning.comparison import PolicyComparison as PolicyComparison
-    from cotenant.planning.mixes.judge import Minimise as Minimise
-    from cotenant.planning.mixes.moves import PlanMove as PlanMove
-    from cotenant.planning.mixes.serving_plan import ServingPlan as ServingPlan
-    from cotenant.prediction.calibration.engine_loads import PredictedLoad as PredictedLoad
-    from cotenant.prediction.interference.forecast import MixForecast as MixForecast
-    from cotenant.prediction.interference.forecast import NextMix as NextMix
-    from cotenant.prediction.interference.forecast import PredictedMixes as PredictedMixes
-    from cotenant.prediction.interference.forecast import Tail as Tail
-    from cotenant.prediction.interference.forecast import TenantForecast as TenantForecast
-    from cotenant.prediction.interference.forecast import Trust as Trust
-    from cotenant.prediction.kernels.traces import KernelTrace as KernelTrace
+    from cotenant.planning.mixes import Minimise as Minimise
+    from cotenant.planning.mixes import PlanMove as PlanMove
+    from cotenant.planning.mixes import ServingPlan as ServingPlan
+    from cotenant.prediction.calibration import PredictedLoad as PredictedLoad
+    from cotenant.prediction.interference import MixForecast as MixForecast
+    from cotenant.prediction.interference import NextMix as NextMix
+    from cotenant.prediction.interference import PredictedMixes as PredictedMixes
+    from cotenant.prediction.interference import Tail as Tail
+    from cotenant.prediction.interference import TenantForecast as TenantForecast
+    from cotenant.prediction.interference import Trust as Trust
+    from cotenant.prediction.kernels import KernelTrace as KernelTrace
     from cotenant.ranking.outcome import Began as Began
     from cotenant.ranking.outcome import PlannedSearch as PlannedSearch
     from cotenant.ranking.outcome import RoundEnded as RoundEnded
@@ -83,14 +84,14 @@ if TYPE_CHECKING:
     from cotenant.serving.library import Admission as Admission
     from cotenant.serving.server import Listening as Listening
     from cotenant.serving.service import Service as Service
-    from cotenant.store.database.add import Added as Added
-    from cotenant.store.database.database import SensorUse as SensorUse
-    from cotenant.store.database.questions import Anomalies as Anomalies
-    from cotenant.store.database.questions import Contents as Contents
-    from cotenant.store.database.questions import GpuStory as GpuStory
-    from cotenant.store.database.questions import SensorPair as SensorPair
+    from cotenant.store.database import Added as Added
+    from cotenant.store.database import Anomalies as Anomalies
+    from cotenant.store.database import Contents as Contents
+    from cotenant.store.database import GpuStory as GpuStory
+    from cotenant.store.database import SensorPair as SensorPair
+    from cotenant.store.database import SensorUse as SensorUse
     from cotenant.store.export import Format as Format
-    from cotenant.store.imports.search_json import SearchJson as SearchJson
+    from cotenant.store.imports import SearchJson as SearchJson
     from cotenant.store.query import Table as Table
     from cotenant.store.verifying import Verified as Verified
     from cotenant.study.run_forecast import Forecast as Forecast
@@ -101,20 +102,7 @@ if TYPE_CHECKING:
     from cotenant.tenancy.interval import Number as Number
     from cotenant.tenancy.plan_document import PlanDocument as PlanDocument
     from cotenant.workloads import WorkloadInfo as WorkloadInfo
-    from cotenant.workloads.servers.spec import Preset as Preset
+    from cotenant.workloads.servers import Preset as Preset
 else:
-    import re
-    from importlib import import_module
-    from pathlib import Path
-
-    _LINES = re.findall(r"^    from (\S+) import (\w+) as", Path(__file__).read_text(encoding="utf-8"), re.MULTILINE)
-    _HOME = {name: home for home, name in _LINES}  # the list above is the only one
-    __all__ = list(_HOME)
-
-    def __getattr__(name: str) -> object:
-        if name not in _HOME:
-            raise AttributeError(f"module 'cotenant.types' has no attribute {name!r}")
-        return getattr(import_module(_HOME[name]), name)
-
-    def __dir__() -> list[str]:
-        return sorted(__all__)
+    __all__ = list(listed(__file__))
+    __getattr__, __dir__ = front(__name__, __file__)

@@ -6,7 +6,7 @@
 import math
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
@@ -25,7 +25,6 @@ HERE = Path(__file__).parent
 FILES = {path.stem: path for path in sorted((HERE / "files").glob("*.yaml"))}
 KNOWN = HERE / "known.txt"
 CHEAPLY = ("blocks=2", "window=1s")
-SIMULATED_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,30 +57,58 @@ class Range:
 Answers = dict[Quantity, Range]
 
 
-def disagreements(path: Path, seed: int = 1) -> list[str]:
-    """One line per contradiction between two verbs, and per verb that can't read the file.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the verbs say about a file."""
 
-    Args:
-        path: A tenants file.
-        seed: Of what is simulated trial by trial: runs, and the scheduler's order.
-    """
-    said: dict[str, Answers] = {}
-    lines = []
-    with tempfile.TemporaryDirectory() as folder:
-        for verb, ask in VERBS.items():
-            try:
-                said[verb] = ask(path, Path(folder), seed)
-            except StudyError:
-                lines.append(f"{path.stem}: {verb} refuses the file")
-            except CotenantError:  # it read the file and has no answer, such as a plan that keeps every objective
-                said[verb] = {}
-    for one, other in combinations(said, 2):
-        lines += [
-            f"{path.stem}: {key.sharing}: {key.tenant}: {key.quantity}: {one} and {other}"
-            for key in said[one].keys() & said[other].keys()
-            if not said[one][key].overlaps(said[other][key])
+    answers: dict[str, Answers]
+    refusals: dict[str, tuple[str, ...]]
+    """By verb without an answer: the sentences that say why."""
+    unread: frozenset[str]
+    """Verbs that refuse the file itself, not only the question."""
+
+    def contradictions(self) -> list[str]:
+        """One line per quantity whose ranges at two verbs have nothing in common."""
+        return [
+            f"{key.sharing}: {key.tenant}: {key.quantity}: {verb} and {other}"
+            for verb, other in combinations(self.answers, 2)
+            for key in self.answers[verb].keys() & self.answers[other].keys()
+            if not self.answers[verb][key].overlaps(self.answers[other][key])
         ]
-    return sorted(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long verbs may simulate."""
+
+    seed: int = 1
+    """Of what is simulated trial by trial: runs, and the scheduler's order."""
+    planning_s: float = 5.0
+    simulated_s: float = 20.0
+
+
+def asked(path: Path, verbs: Iterable[str], effort: Effort) -> Asked:
+    """Ask some of `VERBS`, in their order, about a tenants file."""
+    answers: dict[str, Answers] = {}
+    refusals: dict[str, tuple[str, ...]] = {}
+    unread = set()
+    with tempfile.TemporaryDirectory() as folder:
+        for verb in verbs:
+            try:
+                answers[verb] = VERBS[verb](path, Path(folder), effort)
+            except StudyError as error:
+                refusals[verb] = error.problems or (error.message,)
+                unread.add(verb)
+            except CotenantError as error:  # such as that no plan keeps every objective
+                refusals[verb] = (error.message,)
+    return Asked(answers, refusals, frozenset(unread))
+
+
+def disagreements(path: Path, seed: int = 1) -> list[str]:
+    """One line per contradiction between two verbs, and per verb that can't read the file."""
+    whole = asked(path, VERBS, Effort(seed))
+    lines = [*whole.contradictions(), *(f"{verb} refuses the file" for verb in whole.unread)]
+    return sorted(f"{path.stem}: {line}" for line in lines)
 
 
 def known() -> dict[str, list[str]]:
@@ -90,16 +117,20 @@ def known() -> dict[str, list[str]]:
     return {name: sorted(line for line in lines if line.startswith(f"{name}:")) for name in FILES}
 
 
-def _run(path: Path, folder: Path, seed: int) -> Answers:
+def _dry_run(path: Path, _folder: Path, _effort: Effort) -> Answers:
+    cotenant.dry_run(path)  # how long it takes, which no other verb says
+    return {}
+
+
+def _run(path: Path, folder: Path, effort: Effort) -> Answers:
     if _device(path) == "cpu":
-        cotenant.dry_run(path)  # reads and checks; measuring would depend on what else the machine does
-        return {}
-    return _measured(path, folder, seed)
+        return {}  # measuring would depend on what else the machine does
+    return _measured(path, folder, effort)
 
 
-def _measured(path: Path, folder: Path, seed: int) -> Answers:
+def _measured(path: Path, folder: Path, effort: Effort) -> Answers:
     found: Answers = {}
-    for row in cotenant.run(path, out=folder, overrides=(*CHEAPLY, f"seed={seed}")).tenants:
+    for row in cotenant.run(path, out=folder, overrides=(*CHEAPLY, f"seed={effort.seed}")).tenants:
         if row.cell.solo or (row.cell.mix.count("+") + 1 < _tenants(path)):
             continue
         sharing = row.cell.sharing
@@ -117,7 +148,7 @@ def _measured(path: Path, folder: Path, seed: int) -> Answers:
     return found
 
 
-def _predict(path: Path, _folder: Path, _seed: int) -> Answers:
+def _predict(path: Path, _folder: Path, _effort: Effort) -> Answers:
     study = load_study(path)
     found: Answers = {}
     for mix in cotenant.predict(study).mixes if study.mix_list() else ():
@@ -134,8 +165,8 @@ def _predict(path: Path, _folder: Path, _seed: int) -> Answers:
     return found
 
 
-def _plan(path: Path, folder: Path, _seed: int) -> Answers:
-    planned = cotenant.plan(path, _device(path), seconds=5.0)
+def _plan(path: Path, folder: Path, effort: Effort) -> Answers:
+    planned = cotenant.plan(path, _device(path), seconds=effort.planning_s)
     planned.write(folder / "plan.yaml")
     found: Answers = {}
     for device in planned.devices:
@@ -147,7 +178,7 @@ def _plan(path: Path, folder: Path, _seed: int) -> Answers:
     return found
 
 
-def _check(_path: Path, folder: Path, _seed: int) -> Answers:
+def _check(_path: Path, folder: Path, _effort: Effort) -> Answers:
     ways = _planned_ways(folder)
     return _judged(cotenant.check_plan(folder / "plan.yaml").tenants, ways.__getitem__) if ways else {}
 
@@ -163,36 +194,38 @@ def _judged(rows: Sequence[Attained], way: Callable[[str], str]) -> Answers:
     return found
 
 
-def _run_of_plan(path: Path, folder: Path, seed: int) -> Answers:
+def _run_of_plan(path: Path, folder: Path, effort: Effort) -> Answers:
     ways = _planned_ways(folder)
     if not ways or _device(path) == "cpu":
         return {}
-    found = _measured(folder / "plan.yaml", folder, seed)
+    found = _measured(folder / "plan.yaml", folder, effort)
     return {Quantity(next(iter(ways.values())), key.tenant, key.quantity): value for key, value in found.items()}
 
 
-def _serve(path: Path, _folder: Path, seed: int) -> Answers:
+def _serve(path: Path, _folder: Path, effort: Effort) -> Answers:
     if _device(path) == "cpu":
         read_tenants(path)
         return {}
     way = way_to_serve(load_study(path))
-    return _promised(path, None, "scheduled" if way is None or way.mode in TURNS else str(way), seed)
+    return _promised(path, None, "scheduled" if way is None or way.mode in TURNS else str(way), effort)
 
 
-def _serve_plan(_path: Path, folder: Path, seed: int) -> Answers:
+def _serve_plan(_path: Path, folder: Path, effort: Effort) -> Answers:
     ways = _planned_ways(folder)
     found: Answers = {}
     for device, way in ways.items():
         turns = way in TURNS and way != ALONE  # the server orders the requests in place of the system
-        found |= _promised(folder / "plan.yaml", device, "scheduled" if turns else way, seed)
+        found |= _promised(folder / "plan.yaml", device, "scheduled" if turns else way, effort)
     return found
 
 
-def _promised(path: Path, device: str | None, way: str, seed: int) -> Answers:
-    return _judged(cotenant.promise(path, device=device, seconds=SIMULATED_S, seed=seed).tenants, lambda _: way)
+def _promised(path: Path, device: str | None, way: str, effort: Effort) -> Answers:
+    checked = cotenant.promise(path, device=device, seconds=effort.simulated_s, seed=effort.seed)
+    return _judged(checked.tenants, lambda _: way)
 
 
-VERBS: dict[str, Callable[[Path, Path, int], Answers]] = {
+VERBS: dict[str, Callable[[Path, Path, Effort], Answers]] = {
+    "run --dry-run": _dry_run,
     "run": _run,
     "predict": _predict,
     "plan": _plan,

@@ -20,7 +20,7 @@ NAMED = {
     "run": {"tenants_of": "tenants"}, "sql": {}, "watch": {}, "plan": {"seconds": "seconds"},
     "search": {"names": "models"},
 }  # fmt: skip
-MORE = {"run": ("run_active", "dry_run"), "plan": ("plan_jobs", "compare_policies"), "serve": ("promise",)}
+MORE = {"run": ("run_active", "dry_run"), "serve": ("promise",)}
 """Verbs of several functions: an option belongs to the first that has a parameter of its name."""
 DIFFER = {
     ("copies", "blocks"): "the command line names the most, the function the least and the most",

@@ -4,8 +4,10 @@ import html
 import pickle
 
 import pytest
+from click.testing import CliRunner
 
 import cotenant
+from cotenant.cli.main import cli
 
 STUDY = """device: sim:t4
 tenants:
@@ -32,7 +34,7 @@ def run(file):
 
 @pytest.fixture(scope="module")
 def plan(file):
-    return cotenant.plan(file, "sim:t4*2", seconds=1.0, quiet=True)
+    return cotenant.plan(file, "sim:t4*2", seconds=1.0, sharing=("processes", "mps"), quiet=True)
 
 
 def test_a_run_shows_itself_in_one_line(run):
@@ -87,6 +89,24 @@ def test_a_plan_checks_writes_and_exports_itself(plan, tmp_path):
     assert [device.sharing for device in again.devices] == [device.sharing for device in plan.devices]
     assert plan.moves_from(written) == plan.moves_from(plan) == ()
     assert {tenant.verdict for tenant in again.check().tenants} == {tenant.verdict for tenant in plan.check().tenants}
+
+
+def test_a_plan_is_limited_to_the_ways_to_share_that_are_allowed(file):
+    for way in ("processes", "scheduled"):
+        planned = cotenant.plan(file, "sim:t4", seconds=1.0, sharing=(way,), quiet=True)
+        assert {device.sharing for device in planned.devices} == {way}
+    with pytest.raises(cotenant.DeviceError, match="can't be shared by mpss") as refused:
+        cotenant.plan(file, "sim:t4", sharing=("mpss",), quiet=True)
+    assert "mps" in refused.value.hint
+
+
+def test_a_plan_that_is_exported_is_one_that_the_tool_can_express(file, tmp_path):
+    """The devices' best order of requests is lost on a shell."""
+    done = CliRunner().invoke(
+        cli, ["plan", str(file), "--devices", "sim:t4*2", "--time", "1s", "--export", str(tmp_path), "--for", "shell"]
+    )
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "plan.sh").exists()
 
 
 def test_a_plan_and_a_run_of_it_are_compared_by_the_same_verb(plan, tmp_path):

@@ -38,7 +38,7 @@ def everything_else(runs: list[Path]) -> None:
     studies: tuple[cotenant.types.StudyInfo, ...] = cotenant.list_studies()
     devices: tuple[cotenant.types.DeviceInfo, ...] = cotenant.list_devices()
     workloads: tuple[cotenant.types.WorkloadInfo, ...] = cotenant.list_workloads("bert")
-    jobs: cotenant.types.JobPlan = cotenant.plan_jobs(Path("jobs.yaml"), objective="energy")
+    jobs: cotenant.Plan | cotenant.types.JobPlan = cotenant.plan(Path("jobs.yaml"), objective="energy")
     plan: cotenant.Plan = cotenant.plan("tenants.yaml", "sim:t4*2", quiet=True)
     kept: bool = plan.check().keeps_all and not plan.export("compose,vllm", "out").notes
     page: Path = cotenant.predict("tenancy", device="sim:t4").page("prediction.html")

@@ -64,28 +64,6 @@ GUIDE_FILES = [
 ]
 
 
-@pytest.mark.parametrize("text", [text for _, text in GUIDE_FILES], ids=[name for name, _ in GUIDE_FILES])
-def test_every_verb_reads_every_tenants_file_of_the_guides(text, tmp_path):
-    """A verb refuses one only for what it needs and the file lacks, such as a rate or an objective."""
-    from cotenant.errors import StudyError
-    from cotenant.planning.inputs.tenants import tenants_to_plan
-    from cotenant.serving.tenants_file import read_tenants
-    from cotenant.study.files import load_study
-
-    path = tmp_path / "mine.yaml"
-    path.write_text(text, encoding="utf-8")
-    (tmp_path / "arrivals.csv").write_text("0\n1\n2\n")
-    for read in (load_study, tenants_to_plan, read_tenants):
-        try:
-            assert read(path).tenants
-        except StudyError as refused:
-            lines = refused.problems
-            assert all(
-                re.search(r"needs? |has no rate|training step|add mode: generate|one prompt|has only jobs", line)
-                for line in lines
-            )
-
-
 @pytest.mark.parametrize(("page", "verbs"), [("plan.md", 3), ("loop.md", 3), ("serve.md", 3), ("own-study.md", 1)])
 def test_the_first_tenants_file_of_a_guide_works_with_the_verbs_it_says(page, verbs, tmp_path):
     from cotenant.planning.inputs.tenants import tenants_to_plan

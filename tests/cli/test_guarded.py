@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import pace
+
 GUARDED = "import os, signal, sys, time\nfrom cotenant.cli.guarded import guarded\n"
 CPP = """
 import ctypes
@@ -32,7 +34,7 @@ def start(body, **options):
 
 def ended(body, **options):
     process = start(body, **options)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=pace.seconds(60))
     return process.returncode, out, err
 
 
@@ -79,7 +81,7 @@ time.sleep(60)
     process = start(body)
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
-    assert process.wait(20) == 77
+    assert process.wait(pace.seconds(20)) == 77
     process.communicate()
 
 
@@ -88,7 +90,7 @@ def test_the_work_ends_with_the_command_however_that_ends():
     worker = int(process.stdout.readline())
     process.kill()
     process.communicate()
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + pace.seconds(20)
     while _lives(worker) and time.monotonic() < give_up:
         time.sleep(0.01)
     assert not _lives(worker)

@@ -65,6 +65,13 @@ def test_words_that_say_nothing_write_nothing(tmp_path, models, sentence):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_single_model_is_measured_alone(tmp_path, capsys):
+    file, (run, *_) = init(["yolos-small, 10/s, p99 100ms"], path=tmp_path / "detector.yaml")
+    assert yaml.safe_load(file.read_text())["mixes"] == ["solo"]
+    assert main([*run.split()[1:], "--dry-run"]) == 0
+    assert "yolos-small" in capsys.readouterr().out
+
+
 def test_an_unknown_model_gets_a_suggestion(tmp_path):
     with pytest.raises(WorkloadError) as refused:
         init(["bert-bse"], path=tmp_path / "a.yaml")

@@ -5,6 +5,7 @@ import fcntl
 import http.server
 import os
 import signal
+import socket
 import socketserver
 import sys
 import threading
@@ -21,6 +22,8 @@ parser.add_argument("--dies-every", type=int, default=0, help="every so many sta
 parser.add_argument("--room", type=int, default=0, help="copies that fit; a further one runs out of memory")
 parser.add_argument("--halves", action="store_true", help="each further copy gets half the cache")
 parser.add_argument("--forks", action="store_true", help="serve in the background, and return")
+parser.add_argument("--locks", action="store_true", help="need a lock file that copies share")
+parser.add_argument("--second-port", type=int, default=0, help="a port that isn't of the copy's own")
 parser.add_argument("--stubborn", action="store_true", help="ignore SIGTERM")
 given = parser.parse_args()
 
@@ -51,6 +54,14 @@ if given.room and running > given.room:
     sys.exit("torch.OutOfMemoryError: out of memory")
 if given.forks and os.fork():
     sys.exit(0)
+if given.locks:
+    held = (given.state / "lock").open("w")
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit("the cache folder is locked by another process")
+if given.second_port:
+    second = socket.create_server(("127.0.0.1", given.second_port))
 if given.stubborn:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 blocks = 4096 // running if given.halves else 4096

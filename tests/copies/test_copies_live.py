@@ -1,7 +1,10 @@
 """`copies` with real processes: servers whose limit is known, and everything that can go wrong with their starts."""
 
+import signal
 import subprocess
 import sys
+import threading
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -11,6 +14,8 @@ import pytest
 
 from cotenant import copies
 from cotenant.errors import StudyError, TenantFailed
+from cotenant.measure.events import TrialStarted
+from tests.support import pace
 
 pytestmark = pytest.mark.slow
 SERVER = Path(__file__).with_name("server.py")
@@ -35,11 +40,11 @@ def test_two_copies_of_a_server_bound_by_one_thread_pay_and_the_script_starts_th
     assert 1.7 < answer.chosen.gain.est < 2.3
     assert {option.sharing for option in answer.options} == {"alone", "processes", "pinned"}
     try:
-        subprocess.run([answer.script, "up"], check=True, capture_output=True, timeout=60)
+        subprocess.run([answer.script, "up"], check=True, capture_output=True, timeout=pace.seconds(60))
         for port in (18431, 18432):
-            assert urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5).status == 200
+            assert urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=pace.seconds(5)).status == 200
     finally:
-        subprocess.run([answer.script, "down"], check=True, capture_output=True, timeout=60)
+        subprocess.run([answer.script, "down"], check=True, capture_output=True, timeout=pace.seconds(60))
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen("http://127.0.0.1:18431/", timeout=1)
 
@@ -77,6 +82,36 @@ def test_memory_that_ends_at_copy_3_is_a_result(measured):
     answer = measured("--room", "2", up_to=3)
     assert answer.chosen.copies == 2
     assert answer.limit == "Memory is the limit: 3 copies didn't fit."
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [(["--locks"], "the cache folder is locked"), (["--second-port", "18433"], "Address already in use")],
+)
+def test_copies_that_are_in_each_others_way_fail_with_their_last_words(measured, options, why):
+    answer = measured(*options, blocks=(2, 2))
+    assert answer.chosen is None or answer.chosen.copies == 1
+    [two] = [option for option in answer.options if option.copies == 2]
+    assert two.reliability.failed == two.reliability.starts
+    assert why in two.reliability.why
+
+
+def test_ctrl_c_while_copies_are_measured_leaves_nothing(measured, tmp_path):
+    state, asked = str(tmp_path / "state"), threading.Event()
+
+    def stop():
+        while sum(state in (one.info["cmdline"] or ()) for one in psutil.process_iter(["cmdline"])) < 2:
+            time.sleep(0.05)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    def listen(event):
+        if isinstance(event, TrialStarted) and not asked.is_set():
+            asked.set()
+            threading.Thread(target=stop, daemon=True).start()
+
+    with pytest.raises(KeyboardInterrupt):
+        measured(rate="20/s", window_s=20.0, listener=listen)
+    assert asked.is_set()
 
 
 def test_a_command_that_returns_is_refused_and_leaves_nothing(measured):

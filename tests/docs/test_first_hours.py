@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import pace
 from tests.support.exported_plans import free_ports
 from tests.support.scripts import loaded
 
@@ -60,7 +61,7 @@ def test_the_hour_with_servers_can_be_followed(tmp_path):
     finally:
         for server in servers:
             server.terminate()
-            server.wait(10)
+            server.wait(pace.seconds(10))
 
 
 def _wait_for(url: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.storm.cases import SMI
+from tests.support import pace
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 ROOT = Path(__file__).parents[2]
@@ -34,7 +35,7 @@ def killed_at_each_step(room, words, then, **more):
     )
     done = subprocess.run(
         [sys.executable, "-m", "tests.faults.stepping", description],
-        cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=900,
+        cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=pace.seconds(900),
     )  # fmt: skip
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["steps"] >= 3

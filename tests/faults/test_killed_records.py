@@ -14,6 +14,7 @@ from cotenant.reporting.browser.entry import find_runs
 from cotenant.serving.recording import REMOVED
 from cotenant.store.verifying import verify_run
 from tests.faults import dying
+from tests.support import pace
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -21,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 def killed_at_each_step(scene, folder):
     command = [sys.executable, "-m", "tests.faults.dying", scene, folder]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=pace.seconds(300))
     places = [Path(line) for line in done.stdout.splitlines()]
     assert len(places) > 20
     return places

@@ -19,6 +19,7 @@ from cotenant.measure.locking import device_lock
 from cotenant.measure.run_plan import plan_for
 from cotenant.store.folder import RunFolder
 from cotenant.study.files import load_study
+from tests.support import pace
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -50,7 +51,7 @@ def start(when, *arguments, **options):
 
 def finished(when, *arguments):
     process = start(when, *arguments)
-    out, err = process.communicate(timeout=240)
+    out, err = process.communicate(timeout=pace.seconds(240))
     assert "Traceback" not in err
     return process.returncode, out, err
 
@@ -122,11 +123,11 @@ def test_a_repeatedly_killed_runner_loses_and_duplicates_nothing(tmp_path, study
 def test_a_terminated_run_notes_it_in_its_manifest(tmp_path, study, number, code):
     study.write_text(STUDY.replace("blocks: 2", "blocks: 2\npause: 5s"))
     process = start("never", "run", study, "--out", tmp_path / "runs", start_new_session=True)
-    give_up = time.monotonic() + 180
+    give_up = time.monotonic() + pace.seconds(180)
     while not list(tmp_path.glob("runs/faults/*/trials/00*")) and time.monotonic() < give_up:
         time.sleep(0.005)
     os.kill(process.pid, number)  # like a service manager: to the runner only
-    _, err = process.communicate(timeout=180)
+    _, err = process.communicate(timeout=pace.seconds(180))
     assert process.returncode == code, err
     assert err.splitlines()[-1].startswith("interrupted: finished trials are on disk")
     assert RunFolder.open(only_run(tmp_path)).manifest["state"] == "interrupted"
@@ -136,13 +137,13 @@ def test_a_terminated_run_notes_it_in_its_manifest(tmp_path, study, number, code
 def test_two_ctrl_c_at_once_end_a_run_as_one(tmp_path, study):
     study.write_text(STUDY.replace("blocks: 2", "blocks: 2\npause: 5s"))
     process = start("never", "run", study, "--out", tmp_path / "runs", start_new_session=True)
-    give_up = time.monotonic() + 180
+    give_up = time.monotonic() + pace.seconds(180)
     while not list(tmp_path.glob("runs/faults/*/trials/00*")) and time.monotonic() < give_up:
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGINT)
     time.sleep(0.02)
     os.kill(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=180)
+    _, err = process.communicate(timeout=pace.seconds(180))
     assert process.returncode == 130, err
     assert err.splitlines()[-1].startswith("interrupted: finished trials are on disk")
     assert RunFolder.open(only_run(tmp_path)).manifest["state"] == "interrupted"
@@ -152,11 +153,11 @@ def test_two_ctrl_c_at_once_end_a_run_as_one(tmp_path, study):
 def test_ctrl_c_ends_a_run_in_order(tmp_path, study):
     study.write_text(STUDY.replace("blocks: 2", "blocks: 2\npause: 2s"))  # it is asked to stop early
     process = start("never", "run", study, "--out", tmp_path / "runs", start_new_session=True)
-    give_up = time.monotonic() + 180
+    give_up = time.monotonic() + pace.seconds(180)
     while not list(tmp_path.glob("runs/faults/*/trials/00*")) and time.monotonic() < give_up:
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGINT)  # like a terminal: to the entire foreground group
-    _, err = process.communicate(timeout=180)
+    _, err = process.communicate(timeout=pace.seconds(180))
     path = only_run(tmp_path)
     assert process.returncode == 130, err
     assert "Traceback" not in err

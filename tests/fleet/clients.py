@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from tests.support import pace
+
 IDS = {"name": "input_ids", "datatype": "INT64", "shape": [1, 4], "data": [9, 10, 11, 12]}
 PAUSE_S = 0.02
 _numbers = itertools.count()
@@ -43,11 +45,11 @@ class Client:
 
     def stop(self):
         self._stop.set()
-        self._thread.join(60)
+        self._thread.join(pace.seconds(60))
         assert not self._thread.is_alive(), f"a request of {self.tenant} was never answered"
 
     def _ask_on(self):
-        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=60)
+        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=pace.seconds(60))
         while not self._stop.is_set():
             number = f"{self.tenant}-{next(_numbers)}"
             try:

@@ -21,6 +21,7 @@ from cotenant.serving.http.access import new_key
 from cotenant.serving.tenants_file import read_tenants
 from tests.serving.http.front import Client, served
 from tests.serving.http.front import front as service_app
+from tests.support import pace
 
 
 def load(backlog_s=0.0, *, share=1.0, request_s=0.01, objective_s=0.1, ready=True, at=0.0):
@@ -145,7 +146,7 @@ class LosingTwo(Fleet):
         cluster = SimpleNamespace(nodes=lambda: tuple(nodes.values()))
         super().__init__(cluster, spare, secret="", drain_s=0.0, owner="", say=said.append)
         self._to_lose = list(placements)
-        self._both = threading.Barrier(2, timeout=30)
+        self._both = threading.Barrier(2, timeout=pace.seconds(30))
         self.taken = {}
 
     def lost(self, wait_s):
@@ -238,7 +239,7 @@ def fleet():
                     for device in devices:
                         await device.stop()
 
-        asyncio.run(asyncio.wait_for(whole(), 60))
+        asyncio.run(asyncio.wait_for(whole(), pace.seconds(60)))
 
     return run
 

@@ -1,11 +1,15 @@
 """Without torch, transformers and numba: what starts from runs and servers works, the rest names its extra."""
 
+import json
 import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
+from urllib.parse import parse_qs
 
+import numpy as np
 import pytest
 
 import cotenant
@@ -13,6 +17,7 @@ from cotenant.api.run import run
 from cotenant.workloads.catalogue import find, model_entries
 from cotenant.workloads.models.describing import describe, describe_by_template
 from cotenant.workloads.protocol import WorkloadSpec
+from validation.scripted_neighbours import Script, play
 
 BLOCKED = """
 import sys
@@ -52,6 +57,8 @@ tenants:
 window: 20s
 blocks: {min: 2, max: 2}
 """
+METRIC = "http_request_duration_seconds"
+READ_S = np.arange(0.0, 3600.0, 2.0)
 PAGE = """
 vllm:num_requests_running{model_name="m"} 1
 vllm:request_success_total{model_name="m"} 10
@@ -170,6 +177,62 @@ def test_a_server_is_watched(lean):
         server.shutdown()
         server.server_close()
     assert said.stdout
+
+
+class _Prometheus(BaseHTTPRequestHandler):
+    """An hour of two servers, one of which slows the other."""
+
+    pages: ClassVar[dict[str, tuple[np.ndarray, np.ndarray]]]
+
+    def do_POST(self):
+        asked = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        now_s = float(READ_S[-1])
+        result = [now_s, str(now_s)]
+        if asked["query"] != ["time()"]:
+            until_s, seconds = float(asked["time"][0]), int(asked["query"][0].rpartition("[")[2][:-2])
+            inside = (until_s - seconds <= READ_S) & (until_s >= READ_S)
+            result = [
+                {
+                    "metric": {"__name__": f"{METRIC}_{kind}", "job": job, "instance": job},
+                    "values": [[t_s, str(value)] for t_s, value in zip(READ_S[inside], totals[inside], strict=True)],
+                }
+                for job, counted in self.pages.items()
+                for kind, totals in zip(("count", "sum"), counted, strict=True)
+            ]
+        body = json.dumps({"status": "success", "data": {"result": result}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def watched(lean):
+    """The folder of a run of `watch` that decided."""
+    a, b, _ = play(Script(seed=1, slows=2.0))
+    _Prometheus.pages = {name: served.page(READ_S)[:2] for name, served in (("a", a), ("b", b))}
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Prometheus)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        said = lean(
+            "watch", "--prometheus", f"127.0.0.1:{server.server_port}", "--histogram", METRIC, "--device", "cpu"
+        )
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert "a slows b" in said.stdout
+    return said.stderr.partition("cotenant show ")[2].split()[0]
+
+
+def test_servers_are_watched_shown_and_planned_for(lean, folder, watched):
+    assert "a slows b" in lean("show", watched).stdout
+    assert "b" in lean("explain", watched).stdout
+    (folder / "b.yaml").write_text("tenants:\n  b: {workload: bert-base, rate: 1/s, slo: 30s}\n")
+    planned = lean("plan", "b.yaml", "--from", watched, "--devices", "sim:t4")
+    assert "rates as served" in planned.stderr
 
 
 @pytest.mark.slow

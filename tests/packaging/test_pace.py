@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.pace import measured, slowness
+from tests.support.pace import measured, seconds, slowness
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,7 @@ def test_this_run_has_such_a_deadline(request):
     usual = float(request.config.getini("timeout"))
     assert usual <= request.config.option.timeout <= 4 * usual
     assert 1.0 <= measured() <= 4.0
+
+
+def test_a_wait_grows_by_the_same_factor():
+    assert 10.0 <= seconds(10.0) <= 40.0

@@ -20,6 +20,7 @@ from cotenant.errors import CotenantError
 from cotenant.ranking.outcome import PlannedSearch, RoundEnded, Working
 from cotenant.ranking.ranking import ScoredModel, ranks, score, tied
 from cotenant.ranking.scorers import find_scorer
+from tests.support import pace
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -43,7 +44,7 @@ def test_a_killed_search_resumes_without_redoing_or_losing_anything(siblings, ph
     made = str(siblings("vit-l-16-mini", 6, changed=3)[0].parent)
     arguments = ["--data", str(photos), made, "--exact", "--scorer", "knn", "--out", "out", "--memory", "40MB", "-q"]
     process = started(arguments, tmp_path)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + pace.seconds(120)
     while len(found_features(tmp_path)) < 3:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline

@@ -11,6 +11,7 @@ from cotenant.errors import Refused, SchedulingError, ServingError
 from cotenant.workloads.catalogue import model_entries
 from cotenant.workloads.models.building import stand
 from cotenant.workloads.protocol import WorkloadSpec
+from tests.support import pace
 
 
 def mini(name):
@@ -180,7 +181,7 @@ def test_a_cancelled_call_is_withdrawn():
             for call in waiting:
                 call.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
-            await asyncio.wait_for(device._conductor.drained(), 5)
+            await asyncio.wait_for(device._conductor.drained(), pace.seconds(5))
             return await tenant(), device._conductor.in_flight
 
     assert asyncio.run(main()) == (None, 0)

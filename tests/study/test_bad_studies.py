@@ -375,6 +375,12 @@ def test_a_missing_file(name: str, sentence: str):
     assert ", ".join(builtin_names()) in str(caught.value.hint)
 
 
+def test_a_missing_file_of_tenants_can_be_written():
+    with pytest.raises(StudyError) as caught:
+        load_study("my models.yaml")
+    assert caught.value.hint == "write it: cotenant init --out 'my models.yaml'"
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [

@@ -35,7 +35,7 @@ def test_every_workload_of_every_study_exists():
 def test_quick_uses_every_sharing_of_a_cpu():
     study = load_study("quick")
     assert study.sharings(CPU) == tuple(Sharing(mode=mode) for mode in CPU)
-    assert trials_per_block(study, CPU) == 3 + 2 * len(CPU)
+    assert trials_per_block(study, CPU) == 3 + study.blocks.visits * 2 * len(CPU)
 
 
 def test_tenancy_is_the_full_matrix_and_leaves_the_number_format_to_the_device():

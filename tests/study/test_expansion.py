@@ -252,3 +252,12 @@ def test_blocks_come_in_different_orders(seed: int):
     study = study_of("a", "b", "c", "d", seed=seed)
     orders = {tuple(trial.mix for trial in expand(study, block, MODES).trials) for block in range(10)}
     assert len(orders) == 10
+
+
+def test_mixes_are_visited_as_often_as_asked_and_tenants_alone_once():
+    tenants = {name: {"workload": "spin"} for name in "ab"}
+    study = study_from({"tenants": tenants, "mixes": ["pairs"], "blocks": {"min": 1, "max": 9, "visits": 3}})
+    block = expand(study, 2, ("processes",))
+    assert sorted(trial.mix for trial in block.trials) == ["a", "a+b", "a+b", "a+b", "b"]
+    assert sorted(trial.number for trial in block.trials) == list(range(10, 15))
+    assert trials_per_block(study, ("processes",)) == 5

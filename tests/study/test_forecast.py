@@ -96,14 +96,14 @@ def test_the_demo_measures_for_less_than_two_minutes():
     free = Properties(params=0, weight_bytes=0, flops=0, bytes_moved=0, peak_memory_bytes=0)
     cpu = ("processes", "threads", "pinned")
     found = forecast(load_study("quick"), modes=cpu, memory_bytes=GIB, figures=lambda _: free)
-    assert found.trials_per_block == 3 + 2 * 3
+    assert found.trials_per_block == 3 + 3 * 2 * 3  # mixes are visited three times in a block
     assert found.seconds_max <= 75
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or not {0, 1} <= os.sched_getaffinity(0), reason="two cores")
 def test_trials_that_the_device_can_not_run_are_not_counted():
     found = dry_run("quick", device="cpu:0-1")
-    assert found.trials_per_block == 3 + 2 * 3 - 1  # three tenants can't have a core each
+    assert found.trials_per_block == 3 + 3 * 2 * 3 - 3  # three tenants can't have a core each
     assert [sentence.split()[1] for sentence in found.left_out] == ["`pinned`"]
 
 

@@ -77,6 +77,8 @@ def test_a_tenant_keeps_all_its_settings():
         "dtype": "float32",
         "tf32": True,
         "attention": "unfused",
+        "channels_last": True,
+        "loading": "40ms",
         "mode": "generate",
         "tokens": 4,
         "software": "compile",
@@ -104,6 +106,8 @@ def test_a_tenant_keeps_all_its_settings():
                 *("train", "layers", "weights"),
             )
         },
+        "channels_last": True,
+        "loading_s": 0.04,
         "params": {"size": 3},
         "seed": 9,
         "server": None,

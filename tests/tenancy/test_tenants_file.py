@@ -106,10 +106,27 @@ def test_serve_takes_one_way_to_share_with_the_tenants_shares_and_leaves_jobs_ou
     assert [contract.share for contract in turns.contracts()] == [0.7, 0.3]
 
 
-def test_a_way_to_share_of_the_server_is_not_measured(written):
-    path = written("sharing: scheduled\ntenants: {a: {workload: bert-base-mini, slo: 1s, rate: 2/s}}")
-    assert "scheduled is how `cotenant serve` shares a device" in refused(load_study, path)
+ORDERED = "sharing: scheduled\ntenants: {{a: {{workload: llama-3.2-1b, mode: generate, {}}}}}"
+
+
+def test_a_server_orders_requests_of_its_own_models_that_are_due(written):
+    path = written(ORDERED.format("slo: {ttft: 1s, tpot: 50ms}, rate: 2/s"))
+    assert [way.mode for way in load_study(path).sharings(())] == ["scheduled"]
     assert not read_tenants(path).divided
+
+
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        ("rate: 2/s", "scheduled needs an objective, such as slo: 50ms: a"),
+        ("rate: 2/s, slo: {tpot: 50ms}", "scheduled needs a deadline; state one latency, or ttft and tpot: a"),
+        ("slo: 1s", "scheduled needs requests that arrive at a rate, such as rate: 20/s: a"),
+        ("slo: 1s, rate: 2/s, software: vllm", "scheduled needs models that the server runs itself: a"),
+        ("slo: 1s, rate: 2/s, best_effort: true, share: 40%", "scheduled needs a contract; "),
+    ],
+)
+def test_what_a_server_can_t_order_is_refused(written, keys, sentence):
+    assert sentence in refused(load_study, written(ORDERED.format(keys)))
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from cotenant.study.model import Study
 from cotenant.tenancy.device_names import DeviceName
 
 if TYPE_CHECKING:
-    from cotenant.prediction.interference.forecast import PredictedMixes
+    from cotenant.prediction.interference import PredictedMixes
 
 WIDTH = 0.1
 """Relative half-width at which a slowdown counts as known."""
@@ -91,8 +91,7 @@ def run_active(
     """
     from cotenant.api.predict import predict
     from cotenant.api.run import run
-    from cotenant.prediction.interference.forecast import NAME, text_of
-    from cotenant.prediction.interference.intervals import FEWEST
+    from cotenant.prediction.interference import FEWEST, NAME, text_of
     from cotenant.store.folder import write_whole
 
     out, study = Path(out), study_given(study, overrides)

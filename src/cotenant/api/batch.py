@@ -10,7 +10,7 @@ from cotenant.measure.events import Listener, silent
 from cotenant.paths import AnyPath
 
 if TYPE_CHECKING:
-    from cotenant.measure.batching.impact import BatchAnswer
+    from cotenant.measure.batching import BatchAnswer
 
 
 @with_progress
@@ -56,7 +56,7 @@ def batch(
     """
     from cotenant.analyse.batching import advise
     from cotenant.devices import find_device
-    from cotenant.measure.batching.impact import largest_batch, measure_impact, sizes_up_to
+    from cotenant.measure.batching import largest_batch, measure_impact, sizes_up_to
     from cotenant.workloads.spec_options import read_spec
 
     out, progress = Path(out), saying(say, quiet=quiet)

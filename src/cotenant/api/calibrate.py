@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cotenant.clients.address import read_address
-from cotenant.devices.simulated.solo_times import (
+from cotenant.devices.simulated import (
     CalibratedTenant,
     Calibration,
     EngineCalibration,
@@ -21,11 +21,10 @@ _RATE = re.compile(r"([\d.]+) */ *s")
 _LOAD = re.compile(r"(\d+)/(\d+) +(\S.*)")
 
 if TYPE_CHECKING:
-    from cotenant.analyse.sharing.summary import TenantSummary
-    from cotenant.prediction.calibration.engine_loads import PredictedLoad
-    from cotenant.prediction.calibration.solo import SoloTime
+    from cotenant.analyse.sharing import TenantSummary
+    from cotenant.prediction.calibration import PredictedLoad, SoloTime
     from cotenant.workloads.protocol import WorkloadSpec
-    from cotenant.workloads.servers.engine_probes import EngineLimits, ProbedLoad
+    from cotenant.workloads.servers import EngineLimits, ProbedLoad
 
 
 def calibrate(source: AnyPath, *, device: str) -> Calibration:
@@ -39,7 +38,7 @@ def calibrate(source: AnyPath, *, device: str) -> Calibration:
     Raises:
         DeviceError: A row can't be used: a unit is wrong, a workload unknown, a time impossible.
     """
-    from cotenant.devices.simulated.simulated_gpu import open_simulated
+    from cotenant.devices.simulated import open_simulated
     from cotenant.prediction.simulated_gpu import Controls, solo_of
     from cotenant.workloads.protocol import WorkloadSpec
 
@@ -72,9 +71,8 @@ def calibrate_tables(folder: AnyPath, *, device: str) -> KernelCalibration:
     Raises:
         DeviceError: There is no table of this GPU, or one can't be used.
     """
-    from cotenant.devices.simulated.gpu_file import kernel_tables
-    from cotenant.devices.simulated.simulated_gpu import open_simulated
-    from cotenant.prediction.calibration.kernel_tables import fit_kernels
+    from cotenant.devices.simulated import kernel_tables, open_simulated
+    from cotenant.prediction.calibration import fit_kernels
 
     _refuse_real(device)
     gpu = open_simulated(device).gpu
@@ -116,13 +114,12 @@ def calibrate_server(
     Raises:
         CotenantError: The server isn't an engine, refuses, fails or is busy; or the device isn't simulated.
     """
-    from cotenant.devices.simulated.simulated_gpu import open_simulated
-    from cotenant.prediction.calibration.engine_fit import fit_engine, limits_of
-    from cotenant.prediction.calibration.engine_law import plain_law
+    from cotenant.devices.simulated import open_simulated
+    from cotenant.prediction.calibration import fit_engine, limits_of, plain_law
     from cotenant.prediction.simulated_gpu import Controls
     from cotenant.workloads import find
     from cotenant.workloads.protocol import WorkloadSpec
-    from cotenant.workloads.servers.engine_probes import PASSES, REPEATED, EngineProbes, loads_around
+    from cotenant.workloads.servers import PASSES, REPEATED, EngineProbes, loads_around
 
     if device is not None:
         _refuse_real(device)
@@ -157,8 +154,8 @@ def calibrate_server(
 
 
 def _probe_row(probed: "ProbedLoad", workload: str, limits: "EngineLimits", url: str) -> "SoloTime":
-    from cotenant.prediction.calibration.solo import SoloTime
-    from cotenant.workloads.servers.engine_probes import SPREAD
+    from cotenant.prediction.calibration import SoloTime
+    from cotenant.workloads.servers import SPREAD
 
     times: dict[str, Any] = {}
     for name, time in (("ttft", probed.ttft), ("tpot", probed.tpot)):
@@ -178,8 +175,7 @@ def calibrate_probes(source: AnyPath) -> EngineCalibration:
     Raises:
         CotenantError: There are too few loads.
     """
-    from cotenant.prediction.calibration.engine_fit import LEAST_PROBES, fit_engine, limits_of
-    from cotenant.prediction.calibration.engine_law import plain_law
+    from cotenant.prediction.calibration import LEAST_PROBES, fit_engine, limits_of, plain_law
 
     probes = [time for time in measured_solos(Path(source)) if time.probe]
     loads = {(probe.seq, probe.tokens, probe.in_flight) for probe in probes}
@@ -202,7 +198,7 @@ def predict_server(source: AnyPath, loads: Sequence[str], *, beside: float = 0.0
     Raises:
         CotenantError: The file has no probes, or a load can't be read.
     """
-    from cotenant.prediction.calibration.engine_loads import predicted_load
+    from cotenant.prediction.calibration import predicted_load
     from cotenant.tenancy.load import Load
 
     fit = calibrate_probes(source).fit
@@ -227,14 +223,14 @@ def _refuse_real(device: str) -> None:
 
 def measured_solos(source: Path) -> "tuple[SoloTime, ...]":
     """The solo times of a run, or of a CSV file."""
-    from cotenant.devices.simulated.solo_times import solo_times
+    from cotenant.devices.simulated import parse_solo_times
 
-    return _of_run(source) if source.is_dir() else solo_times(str(source))
+    return _of_run(source) if source.is_dir() else parse_solo_times(str(source))
 
 
 def _of_run(folder: Path) -> "tuple[SoloTime, ...]":
     from cotenant.api.show import show
-    from cotenant.prediction.calibration.solo import SoloTime
+    from cotenant.prediction.calibration import SoloTime
     from cotenant.study.files import study_from_text
     from cotenant.tenancy.interval import Estimate
     from cotenant.tenancy.records import OWN
@@ -275,8 +271,8 @@ def _of_run(folder: Path) -> "tuple[SoloTime, ...]":
 
 def _probed(tenant: "TenantSummary", spec: "WorkloadSpec", load: str, folder: str) -> "SoloTime | None":
     """A running engine's times alone under a closed load, as of a probe; None for other tenants."""
-    from cotenant.prediction.calibration.solo import SoloTime
-    from cotenant.workloads.servers.spec import OPENAI
+    from cotenant.prediction.calibration import SoloTime
+    from cotenant.workloads.servers import OPENAI
 
     closed = _CLOSED.match(load)
     if closed is None or tenant.tokens is None or not spec.name.startswith(OPENAI) or not spec.seq or not spec.tokens:

@@ -11,11 +11,10 @@ from cotenant.paths import AnyPath
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cotenant.analyse.comparison.history import History
-    from cotenant.analyse.comparison.pair import PairComparison
+    from cotenant.analyse.comparison import History, PairComparison
     from cotenant.analyse.judged_promises import PlanAndReality
     from cotenant.analyse.result import SideBySide
-    from cotenant.analyse.sharing.evidence import TenantEvidence
+    from cotenant.analyse.sharing import TenantEvidence
     from cotenant.api.handles import Comparison
     from cotenant.store.reading import OpenRuns
 
@@ -31,7 +30,7 @@ def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison"
     Raises:
         RunFolderError: There are too few runs, one can't be read, or they can't be compared.
     """
-    from cotenant.analyse.comparison.history import History
+    from cotenant.analyse.comparison import History
     from cotenant.analyse.result import SideBySide
     from cotenant.api.handles import Comparison
 
@@ -45,9 +44,15 @@ def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison"
 
 def compared_runs(runs: Sequence[str | Path], *, margin: float = 0.03) -> "PairComparison | History | SideBySide":
     """What `compare` says of runs, as the value that fits them."""
-    from cotenant.analyse.comparison.environment import changes_over_time, differences, forbids
-    from cotenant.analyse.comparison.history import FEWEST_RUNS, compare_history, mostly_valid
-    from cotenant.analyse.comparison.pair import compare_pair
+    from cotenant.analyse.comparison import (
+        FEWEST_RUNS,
+        changes_over_time,
+        compare_history,
+        compare_pair,
+        differences,
+        forbids,
+        mostly_valid,
+    )
     from cotenant.analyse.result import result_of
     from cotenant.store import baselines
     from cotenant.store.evidence import evidence
@@ -109,7 +114,7 @@ def compared_runs(runs: Sequence[str | Path], *, margin: float = 0.03) -> "PairC
 
 def _watched_evidence(opened: "OpenRuns") -> "tuple[list[TenantEvidence], list[str]]":
     """Times of watched servers in blocks. Raises RunFolderError if the runs have no tenant with times in common."""
-    from cotenant.analyse.neighbours.watched_evidence import block_evidence
+    from cotenant.analyse.neighbours import block_evidence
     from cotenant.store.watched import watched_runs
 
     found, notes = block_evidence(watched_runs(opened))

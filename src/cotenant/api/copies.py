@@ -1,7 +1,5 @@
 """`copies`: how many copies of a server should share a device, and how?"""
 
-import re
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,17 +77,17 @@ def copies(
         CotenantError: It can't be measured. Finished measurements are kept.
     """
     from cotenant.devices import find_device
-    from cotenant.study.copies_study import copies_study, ways_among, window_for
+    from cotenant.study.copies_study import copies_study, load_asked, server_tenant, ways_among, window_for
 
     if up_to < 2:
         raise StudyError("at least 2 copies are needed to compare", hint="leave --up-to out, or give 2 or more")
     if load is not None and rate is not None:
         raise StudyError("a load and a rate were both given", hint="give --load or --rate")
-    name, entry, named = _tenant(server, workload, request or {}, ready, memory)
+    name, entry, named = server_tenant(server, workload, request or {}, ready, memory)
     if slo is not None:
         entry = {**entry, "slo": slo}
     place = _twin(device or named or "cpu", entry) if simulate else find_device(device or named or "cpu")
-    asked = _load(load, rate)
+    asked = load_asked(load, rate)
     modes = [mode.mode for mode in place.sharings() if mode.available]
     ways: list[Any] = list(sharing) or ways_among(modes, gpu=place.kind != "cpu")
     tuning: Tuning | None = None
@@ -100,7 +98,7 @@ def copies(
             return _answer(None, name, place, tuning=tuning, folders=folders, load=None, failures=failures)
         chosen = tuning.chosen
         assert chosen is not None, "a saturated copy served requests"
-        asked = _load(f"closed({chosen.outstanding})", None)
+        asked = load_asked(f"closed({chosen.outstanding})", None)
         window_s = window_s or window_for(
             chosen.throughput_rps.est or 1.0, up_to, (chosen.latency_ms.est or 0.0) / 1e3 / chosen.outstanding
         )
@@ -128,7 +126,7 @@ def write_start_script(
         folder: Where to write it.
         port: Of the first copy.
     """
-    from cotenant.planning.exports.copies_script import export_copies
+    from cotenant.planning.exports import export_copies
 
     option = answer.chosen
     assert option is not None, "something is recommended"
@@ -148,8 +146,8 @@ def write_start_script(
 
 
 def _commands(entry: Any, option: "CopiesOption", place: "Device", port: int) -> list[Any]:
-    from cotenant.devices.cpu.cores import format_cores
-    from cotenant.planning.exports.copies_script import CopyCommand
+    from cotenant.devices.cpu import format_cores
+    from cotenant.planning.exports import CopyCommand
     from cotenant.tenancy.sharing import Sharing
 
     spec = entry.server
@@ -178,35 +176,6 @@ def _commands(entry: Any, option: "CopiesOption", place: "Device", port: int) ->
     return made
 
 
-def _tenant(
-    server: str | Path, workload: str, request: Mapping[str, Any], ready: str, memory: str
-) -> tuple[str, dict[str, Any], str | None]:
-    """The name of the server, its tenant as in a file, and the file's device."""
-    from cotenant.study.files import load_study
-
-    path = Path(server)
-    words = shlex.split(str(server)) if "{" in str(server) or not path.suffix else []
-    if path.suffix in {".yaml", ".yml"} and len(str(server).split()) == 1:
-        study = load_study(path)
-        if len(study.tenants) != 1:
-            raise StudyError(
-                f"{path} has {len(study.tenants)} tenants", hint="copies are of one server: give a file with one tenant"
-            )
-        [(name, entry)] = study.tenants.items()
-        return name, entry.model_dump(mode="json", exclude_defaults=True), study.device
-    if "{port}" not in str(server):
-        free, fixed = re.subn(r"(--?p(?:ort)?[= ])\d+", r"\1{port}", str(server))
-        raise StudyError(
-            "the command has no {port}: each copy needs a port of its own",
-            hint=f'write cotenant copies "{free if fixed else free + " --port {port}"}"',
-        )
-    name = Path(words[0]).name if words else "server"
-    known = {"python", "python3", "env", "bash", "sh"}
-    label = "server" if name in known or not name.replace("-", "").replace("_", "").isalnum() else name
-    start = {"start": str(server), "ready": ready, **({"memory": memory} if memory else {})}
-    return label, {"workload": workload, "server": start, **request}, None
-
-
 def _twin(device: str, entry: Mapping[str, Any]) -> "Device":
     """The simulated GPU that stands for the device; what it simulates must be a model."""
     from cotenant.devices.target import place_at, twin_of
@@ -220,21 +189,6 @@ def _twin(device: str, entry: Mapping[str, Any]) -> "Device":
     if place.device.kind == "cpu":
         raise StudyError("a CPU can't be simulated", hint="name a GPU: --device cuda:0 or --device sim:a100-sxm4-40gb")
     return twin_of(place)
-
-
-def _load(load: str | None, rate: str | None) -> "Load | None":
-    from pydantic import ValidationError
-
-    from cotenant.tenancy.load import Load
-    from cotenant.tenancy.tenant_entry import TenantEntry
-
-    try:
-        if rate is not None:
-            return TenantEntry.model_validate({"workload": "null", "rate": rate}).load
-        return None if load is None else Load.model_validate(load)
-    except ValidationError as error:
-        said = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
-        raise StudyError(f"{rate or load}: {said}", hint="write --rate 20/s or --load 'closed(16)'") from None
 
 
 def _tuned(

@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING
 from cotenant.paths import AnyPath, Runs, home_of, run_paths
 
 if TYPE_CHECKING:
-    from cotenant.analyse.variability.drift import Drift
-    from cotenant.analyse.variability.summary import Variability
-    from cotenant.store.database.add import Added
-    from cotenant.store.database.database import SensorUse
-    from cotenant.store.database.questions import Anomalies, Contents, GpuStory, SensorPair
+    from cotenant.analyse.variability import Drift, Variability
+    from cotenant.store.database import Added, Anomalies, Contents, GpuStory, SensorPair, SensorUse
 
 
 def add(paths: Runs, *, db: AnyPath | None = None, skip_bad: bool = False) -> "tuple[Added, ...]":
@@ -27,8 +24,8 @@ def add(paths: Runs, *, db: AnyPath | None = None, skip_bad: bool = False) -> "t
         DataError: A file has an unknown format, or contains unusable lines.
         DatabaseError: The database can't be written.
     """
-    from cotenant.store.database.add import add as store
-    from cotenant.store.database.add import add_tables, split_tables
+    from cotenant.store.database import add as store
+    from cotenant.store.database import add_tables, split_tables
 
     others, tables = split_tables(run_paths(paths))
     added = store(others, home_of(db), skip_bad=skip_bad) if others else ()
@@ -50,10 +47,7 @@ def gather(folder: AnyPath, *, on: str, db: AnyPath | None = None, insecure: boo
 
 def contents(*, db: AnyPath | None = None) -> "Contents":
     """The database's sources and kinds of work. Raises DatabaseError if there is none."""
-    from cotenant.store.database import index
-    from cotenant.store.database.add import kept_tables
-    from cotenant.store.database.database import Database
-    from cotenant.store.database.questions import Contents
+    from cotenant.store.database import Contents, Database, index, kept_tables
 
     home = home_of(db)
     tables = kept_tables(home)
@@ -69,8 +63,7 @@ def gpus(work: str | None = None, *, db: AnyPath | None = None) -> "tuple[Variab
     Raises:
         DatabaseError: There is no database or no such work.
     """
-    from cotenant.store.database.database import Database
-    from cotenant.store.database.questions import variabilities
+    from cotenant.store.database import Database, variabilities
 
     with Database.open(home_of(db)) as database:
         return tuple(found for _, found in variabilities(database, work))
@@ -82,8 +75,7 @@ def gpu(gpu: str, *, db: AnyPath | None = None) -> "GpuStory":
     Raises:
         DatabaseError: No GPU matches, or several do.
     """
-    from cotenant.store.database.database import Database
-    from cotenant.store.database.questions import gpu_story
+    from cotenant.store.database import Database, gpu_story
 
     with Database.open(home_of(db)) as database:
         return gpu_story(database, database.find_gpu(gpu))
@@ -91,8 +83,7 @@ def gpu(gpu: str, *, db: AnyPath | None = None) -> "GpuStory":
 
 def sensors(*, db: AnyPath | None = None) -> "tuple[tuple[SensorUse, str], ...]":
     """Every sensor read, with the name of the source. Raises DatabaseError."""
-    from cotenant.store.database.database import Database
-    from cotenant.store.database.questions import sensor_lines
+    from cotenant.store.database import Database, sensor_lines
 
     with Database.open(home_of(db)) as database:
         return tuple(sensor_lines(database))
@@ -109,8 +100,7 @@ def compare_sensors(reference: str, other: str, *, db: AnyPath | None = None) ->
     Raises:
         DatabaseError: The words match no sensor or several, or the two don't overlap in time.
     """
-    from cotenant.store.database.database import Database
-    from cotenant.store.database.questions import compare_named
+    from cotenant.store.database import Database, compare_named
 
     with Database.open(home_of(db)) as database:
         return compare_named(database, reference, other)
@@ -120,18 +110,17 @@ def trend(work: str | None = None, *, db: AnyPath | None = None) -> "dict[str, D
     """Drift and steps over time, by work. Raises DatabaseError."""
     from dataclasses import replace
 
-    from cotenant.analyse.variability.drift import drift
-    from cotenant.store.database.database import Database
+    from cotenant.analyse.variability import find_drift
+    from cotenant.store.database import Database
 
     with Database.open(home_of(db)) as database:
         works = database.find_work(work)
-        return {work.name: replace(drift(database.readings(work)), simulated=work.simulated) for work in works}
+        return {work.name: replace(find_drift(database.readings(work)), simulated=work.simulated) for work in works}
 
 
 def anomalies(work: str | None = None, *, db: AnyPath | None = None) -> "Anomalies":
     """Slow GPUs with date and cause, changes, and unreliable sensors. Raises DatabaseError."""
-    from cotenant.store.database.database import Database
-    from cotenant.store.database.questions import all_anomalies
+    from cotenant.store.database import Database, all_anomalies
 
     with Database.open(home_of(db)) as database:
         return all_anomalies(database, work)
@@ -139,14 +128,14 @@ def anomalies(work: str | None = None, *, db: AnyPath | None = None) -> "Anomali
 
 def report(out: AnyPath, work: str | None = None, *, db: AnyPath | None = None) -> Path:
     """Write a self-contained HTML file about the database. Raises DatabaseError, or RunFolderError if it can't."""
-    from cotenant.reporting.html.variability_page import gather as material_of
-    from cotenant.reporting.html.variability_page import page
-    from cotenant.store.database.database import Database
+    from cotenant.reporting.html import fleet_page
+    from cotenant.reporting.html import gather as material_of
+    from cotenant.store.database import Database
     from cotenant.store.folder import write_whole
 
     out = Path(out)
     home = home_of(db)
     with Database.open(home) as database:
         material = material_of(database, work)
-    write_whole(out, page(material))
+    write_whole(out, fleet_page(material))
     return out

@@ -7,9 +7,9 @@ from cotenant.paths import Runs, run_paths
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cotenant.analyse.explanation.explanation import Explanation
-    from cotenant.analyse.neighbours.watched_evidence import WatchedExplanation
-    from cotenant.analyse.sharing.metrics import Metric
+    from cotenant.analyse.explanation import Explanation
+    from cotenant.analyse.neighbours import WatchedExplanation
+    from cotenant.analyse.sharing import Metric
 
 
 def explain(runs: Runs) -> "Explanation | WatchedExplanation":
@@ -24,10 +24,10 @@ def explain(runs: Runs) -> "Explanation | WatchedExplanation":
     Raises:
         RunFolderError: It can't be read, or contains no trial.
     """
-    from cotenant.analyse.explanation.explanation import explain_run
-    from cotenant.analyse.neighbours.watched_evidence import explain_watched
+    from cotenant.analyse.explanation import explain_run
+    from cotenant.analyse.neighbours import explain_watched
     from cotenant.analyse.result import result_of
-    from cotenant.analyse.sharing.evidence import peaks_of
+    from cotenant.analyse.sharing import peaks_of
     from cotenant.errors import RunFolderError
     from cotenant.store import baselines
     from cotenant.store.evidence import evidence
@@ -68,7 +68,7 @@ def explain_metric(name: str) -> "Metric":
     Raises:
         QueryError: There is no such metric.
     """
-    from cotenant.analyse.sharing.metrics import METRICS, find_metric, near_metrics
+    from cotenant.analyse.sharing import METRICS, find_metric, near_metrics
     from cotenant.errors import QueryError
 
     metric = find_metric(name)

@@ -9,11 +9,10 @@ from cotenant.analyse.tabular import plain
 from cotenant.paths import AnyPath
 
 if TYPE_CHECKING:
-    from cotenant.analyse.comparison.history import History
-    from cotenant.analyse.comparison.pair import PairComparison
-    from cotenant.analyse.explanation.explanation import Explanation
+    from cotenant.analyse.comparison import History, PairComparison
+    from cotenant.analyse.explanation import Explanation
     from cotenant.analyse.judged_promises import PlanAndReality
-    from cotenant.analyse.neighbours.watched_evidence import WatchedExplanation
+    from cotenant.analyse.neighbours import WatchedExplanation
     from cotenant.analyse.result import SideBySide
     from cotenant.api.report import Written
     from cotenant.store.export import Format
@@ -128,9 +127,7 @@ class Comparison:
 
     def sentences(self) -> list[str]:
         """The outcome, the most important sentence first."""
-        from cotenant.analyse.comparison.history import History, history_sentences
-        from cotenant.analyse.comparison.pair import PairComparison
-        from cotenant.analyse.comparison.sentences import comparison_sentences
+        from cotenant.analyse.comparison import History, PairComparison, comparison_sentences, history_sentences
         from cotenant.analyse.result import SideBySide
 
         match self.details:
@@ -144,9 +141,8 @@ class Comparison:
 
     def markdown(self, *, explain: bool = False) -> str:
         """For a pull request; with ``explain`` the reason of every row of two runs."""
-        from cotenant.analyse.comparison.history import History
-        from cotenant.analyse.comparison.pair import PairComparison
-        from cotenant.reporting.results.compared import compared_markdown
+        from cotenant.analyse.comparison import History, PairComparison
+        from cotenant.reporting.results import compared_markdown
 
         match self.details:
             case PairComparison() | History():

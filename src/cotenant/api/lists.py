@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cotenant.devices import DeviceInfo
-    from cotenant.prediction.kernels.traces import KernelTrace
+    from cotenant.prediction.kernels import KernelTrace
     from cotenant.study.schema import StudyInfo
     from cotenant.workloads import WorkloadInfo
-    from cotenant.workloads.servers.spec import Preset
+    from cotenant.workloads.servers import Preset
 
 
 def list_studies() -> "tuple[StudyInfo, ...]":
@@ -67,7 +67,7 @@ def list_workloads(
 
 def list_servers() -> "tuple[Preset, ...]":
     """The servers that a study can start by name."""
-    from cotenant.workloads.servers.spec import PRESETS
+    from cotenant.workloads.servers import PRESETS
 
     return tuple(PRESETS.values())
 
@@ -91,8 +91,7 @@ def export_workload(
 
     from cotenant.errors import WorkloadError
     from cotenant.workloads import find
-    from cotenant.workloads.models.exporting import export_model
-    from cotenant.workloads.models.workload import ModelWorkload
+    from cotenant.workloads.models import ModelWorkload, export_model
 
     workload = find(name)
     if not isinstance(workload, ModelWorkload):
@@ -132,9 +131,8 @@ def list_kernels(
     """
     from typing import get_args
 
-    from cotenant.devices.simulated.simulated_gpu import open_simulated
-    from cotenant.prediction.kernels.cost import solo_costs
-    from cotenant.prediction.kernels.traces import kernel_trace
+    from cotenant.devices.simulated import open_simulated
+    from cotenant.prediction.kernels import kernel_trace, solo_costs
     from cotenant.workloads import find
     from cotenant.workloads.protocol import SOFTWARE, Dtype, WorkloadSpec
 

@@ -4,32 +4,29 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from cotenant.analyse.tabular import plain
 from cotenant.api.handles import one_line, paragraphs, public
 from cotenant.api.progress_output import Say, saying
 from cotenant.errors import CotenantError, DatabaseError, ImpossibleObjectives
 from cotenant.paths import AnyPath, Runs, run_paths
-from cotenant.planning.mixes.serving_plan import ServingPlan
+from cotenant.planning.mixes import ServingPlan
 from cotenant.store.folder import write_whole
 from cotenant.text import amount
 
 if TYPE_CHECKING:
     from cotenant.planning.assignment import JobPlan, Objective
     from cotenant.planning.check import Checked
-    from cotenant.planning.comparison import PolicyComparison
-    from cotenant.planning.exports.model import Model
+    from cotenant.planning.exports import Model
     from cotenant.planning.gpu_fleet import GpuFleet
-    from cotenant.planning.mixes.judge import Minimise
-    from cotenant.planning.mixes.kinds import DeviceKind
-    from cotenant.planning.mixes.moves import PlanMove
+    from cotenant.planning.inputs import PlanEvidence
+    from cotenant.planning.mixes import DeviceKind, Minimise, PlanMove
+    from cotenant.study.model import Study
     from cotenant.tenancy.plan_document import PlanDocument
 
 SECONDS, RISK = 30.0, 0.1
 MOST_NAMED = 5
-FIRST_SEED = 1
-"""Draws from 1000 on were used to tune our policy's prices; these were not."""
 
 
 @public
@@ -74,9 +71,8 @@ class Plan(ServingPlan):
         Raises:
             CotenantError: It can't be read or isn't a plan, or a device is unknown.
         """
-        from cotenant.planning.inputs.devices import devices_of
-        from cotenant.planning.inputs.tenants import model_of
-        from cotenant.planning.mixes.written import from_document
+        from cotenant.planning.inputs import devices_of, model_of
+        from cotenant.planning.mixes import from_document
         from cotenant.tenancy.plan_document import read_plan
 
         path = Path(path)
@@ -103,7 +99,7 @@ class Plan(ServingPlan):
 
     def page(self, path: AnyPath) -> Path:
         """Write the plan as an HTML page that needs no network. Raises CotenantError if it can't be written."""
-        from cotenant.reporting.results.planned import plan_page
+        from cotenant.reporting.results import plan_page
 
         return write_whole(path, plan_page(self, source=self.source))
 
@@ -120,8 +116,7 @@ class Plan(ServingPlan):
             CotenantError: The target can't express the plan, there is no such target, the plan in the folder is up, or
                 the folder can't be written.
         """
-        from cotenant.planning.exports.model import exported
-        from cotenant.planning.exports.targets import export
+        from cotenant.planning.exports import export, exported
 
         folder = Path(folder)
         if any(folder.glob(".state-*")):
@@ -141,14 +136,14 @@ class Plan(ServingPlan):
         Raises:
             CotenantError: It can't be read or isn't a plan.
         """
-        from cotenant.planning.mixes.moves import moves
+        from cotenant.planning.mixes import moves_between
         from cotenant.tenancy.plan_document import read_plan
 
-        return moves(old.document() if isinstance(old, Plan) else read_plan(Path(old)), self.document())
+        return moves_between(old.document() if isinstance(old, Plan) else read_plan(Path(old)), self.document())
 
     def document(self) -> "PlanDocument":
         """The plan as plan.yaml holds it."""
-        from cotenant.planning.mixes.serving_plan import document_of
+        from cotenant.planning.mixes import document_of
 
         runs = {name: model.runs for name, model in self.models.items() if model.runs is not None}
         return document_of(self, runs, self.runs)
@@ -184,6 +179,19 @@ class WrittenExport:
     """What the target can't express, and what people have to provide."""
 
 
+@overload
+def plan(
+    tenants: AnyPath, devices: str, *, minimise: "Minimise" = ..., seconds: float = ..., risk: float = ...,
+    prices: Mapping[str, float] | None = ..., runs: Runs = ..., power_budget_w: float | None = ...,
+    overrides: Sequence[str] = ..., sharing: Sequence[str] = ..., say: Say | None = ..., quiet: bool = ...,
+) -> Plan: ...  # fmt: skip
+@overload
+def plan(
+    tenants: AnyPath, devices: str | None = ..., *, minimise: "Minimise" = ..., seconds: float = ..., risk: float = ...,
+    prices: Mapping[str, float] | None = ..., runs: Runs = ..., power_budget_w: float | None = ...,
+    overrides: Sequence[str] = ..., sharing: Sequence[str] = ..., objective: "Objective" = ..., work: str | None = ...,
+    db: AnyPath | None = ..., say: Say | None = ..., quiet: bool = ...,
+) -> "Plan | JobPlan": ...  # fmt: skip
 def plan(
     tenants: AnyPath,
     devices: str | None = None,
@@ -195,13 +203,19 @@ def plan(
     runs: Runs = (),
     power_budget_w: float | None = None,
     overrides: Sequence[str] = (),
+    sharing: Sequence[str] = (),
+    objective: "Objective" = "time",
+    work: str | None = None,
+    db: AnyPath | None = None,
     say: Say | None = None,
     quiet: bool = False,
-) -> Plan:
-    """Find the best plan that keeps every objective at the upper end of the prediction.
+) -> "Plan | JobPlan":
+    """Find the best plan that keeps every objective at the upper end of the prediction; or place a list of jobs.
+
+    Jobs go to the GPUs of the database: which job runs where, beside which other, at which clock.
 
     Args:
-        tenants: A YAML file.
+        tenants: A YAML file of tenants, or of jobs.
         devices: Available devices: `sim:a100-sxm4-80gb*4, sim:t4*2`, `cuda:0,1`, `cpu`; default: those of the file.
         minimise: `cost`, `devices`, `energy` or `latency`. Where no device has a price, `cost` counts devices.
         seconds: Time for everything. Describing tenants counts, but leaves at least a fifth of it for the search.
@@ -212,45 +226,43 @@ def plan(
             tenants are matched by name.
         power_budget_w: Limit on the power of all devices in any state: clocks are lowered until it holds.
         overrides: Changes of the file, `tenants.embed.rate=20/s`.
+        sharing: Ways to share that the plan may choose, e.g. `processes` and `mps`; default: all that the devices have.
+        objective: For jobs: `time`, `energy` or `fairness`.
+        work: For jobs: the work in the database whose measurements describe the GPUs; it should keep them at their
+            power limit.
+        db: For jobs: the database's folder instead of the default.
         say: Called with progress messages; default: they go to stderr.
         quiet: No progress messages.
 
     Raises:
         ImpossibleObjectives: No device can keep a tenant's objectives.
-        CotenantError: The file is wrong, or a device or price is unknown.
+        CotenantError: The file is wrong, a device or price is unknown, or the database has no such work.
     """
+    from cotenant.study.files import contents
+
+    tenants = Path(tenants)
+    if devices is None and contents(tenants) == "other":
+        return _place_jobs(tenants, objective, power_budget_w, work, db)
     from cotenant.planning.admission import Advisor
-    from cotenant.planning.inputs.devices import devices_of
-    from cotenant.planning.inputs.predictors import PlanEvidence, predictors_for
-    from cotenant.planning.inputs.studies import measuring
-    from cotenant.planning.inputs.tenants import as_served, devices_in, is_served, model_of, tenants_to_plan
-    from cotenant.planning.mixes.budget import within_budget
-    from cotenant.planning.mixes.make import Ask, Impossible, make_plan
+    from cotenant.planning.inputs import devices_in, devices_of, measuring, model_of, predictors_for
+    from cotenant.planning.mixes import Ask, Impossible, make_plan, within_budget
     from cotenant.tenancy.tenant_entry import demands
 
     clock = _own_clock()
     end = clock() + seconds
-    tenants, progress = Path(tenants), saying(say, quiet=quiet)
+    progress = saying(say, quiet=quiet)
     if not 0 < risk < 0.5:
         raise CotenantError(f"the risk must be between 0 and 0.5, not {risk:g}", hint="e.g. --risk 0.05")
-    file, given = tenants_to_plan(tenants, overrides), run_paths(runs)
+    file, evidence = _asked(tenants, overrides, run_paths(runs), progress)
     devices = devices or devices_in(file, tenants)
-    served = [run for run in given if is_served(run)]
-    costs: Mapping[str, float] = {}
-    learnt_from = [run for run in given if run not in served]
-    if served:
-        came = as_served(file, served)
-        file, costs = came.file, came.costs_s
-        progress(came.sentence)
     clocked = minimise == "energy" or power_budget_w is not None
     own = {**file.prices, **(prices or {})}
-    there = devices_of(devices, own, priced=minimise == "cost", clocked=clocked)
+    there = devices_of(devices, own, priced=minimise == "cost", clocked=clocked, sharing=sharing)
     if minimise == "cost" and not any(kind.price_per_h for kind in there.kinds):
         minimise = "devices"
     for line in demands(file.tenants):
         progress(line)
     progress(f"describing {amount(len(file.tenants), 'tenant')} on {amount(len(there.kinds), 'kind')} of device")
-    evidence = PlanEvidence(learnt_from, served, costs)
     wanted, rough, closer = predictors_for(
         file.tenants, there, evidence, risk=risk, source=str(tenants), progress=progress
     )
@@ -264,7 +276,7 @@ def plan(
         )
 
     advisor = None
-    if there.gpus and not given:
+    if there.gpus and not (evidence.runs or evidence.served):
         advisor = Advisor(tenants, devices, file.tenants, tuple(overrides), replace(ask, seconds=seconds), clock)
     try:
         made = make(there.kinds) if power_budget_w is None else within_budget(make, there.kinds, power_budget_w)
@@ -277,61 +289,34 @@ def plan(
     if made.measure is not None:
         made = replace(made, measure=measuring(made, made.measure, file.tenants, tenants))
     models = {name: model_of(entry) for name, entry in file.tenants.items()}
-    rests_on = tuple(map(str, learnt_from))
-    return Plan.of(made, source=str(tenants), available=devices, models=models, runs=rests_on)
+    return Plan.of(made, source=str(tenants), available=devices, models=models, runs=tuple(map(str, evidence.runs)))
 
 
-def plan_jobs(
-    jobs: AnyPath,
-    *,
-    objective: "Objective" = "time",
-    power_budget_w: float | None = None,
-    work: str | None = None,
-    db: AnyPath | None = None,
+def _asked(
+    tenants: Path, overrides: Sequence[str], runs: Sequence[Path], progress: Say
+) -> "tuple[Study, PlanEvidence]":
+    """The tenants, at the rates that came if traffic was served, and what is known about them."""
+    from cotenant.planning.inputs import PlanEvidence, as_served, is_served, tenants_to_plan
+
+    file = tenants_to_plan(tenants, overrides)
+    served = [run for run in runs if is_served(run)]
+    learnt_from = [run for run in runs if run not in served]
+    if not served:
+        return file, PlanEvidence(learnt_from, served, {})
+    came = as_served(file, served)
+    progress(came.sentence)
+    return came.file, PlanEvidence(learnt_from, served, came.costs_s)
+
+
+def _place_jobs(
+    jobs: Path, objective: "Objective", power_budget_w: float | None, work: str | None, db: AnyPath | None
 ) -> "JobPlan":
-    """Place the jobs of a file on the GPUs of the database: which job runs where, beside which other, at which clock.
-
-    Args:
-        jobs: A YAML file.
-        objective: `time`, `energy` or `fairness`.
-        power_budget_w: Limit on the power of all GPUs together.
-        work: The work in the database whose measurements describe the GPUs; it should keep them at their power limit.
-        db: The database's folder instead of the default.
-
-    Raises:
-        CotenantError: The file is wrong, the database has no such work, or the budget can't be met.
-    """
+    """On the GPUs of the database."""
     from cotenant.planning import assignment
-    from cotenant.planning.assignment import read_jobs
+    from cotenant.planning.jobs import read_jobs
 
-    jobs = Path(jobs)
     queue = read_jobs(jobs)
     return assignment.plan(measured_fleet(work, db), queue, objective=objective, budget_w=power_budget_w)
-
-
-def compare_policies(
-    *,
-    work: str | None = None,
-    db: AnyPath | None = None,
-    jobs: int = 2000,
-    draws: int = 20,
-    load: float = 0.9,
-    progress: Callable[[int], None] = lambda _: None,
-) -> "tuple[PolicyComparison, ...]":
-    """Replay random jobs on the database's GPUs under every policy.
-
-    Args:
-        work: As for `plan_jobs`.
-        db: The database's folder instead of the default.
-        jobs: Jobs per draw.
-        draws: Number of draws; intervals are over these.
-        load: GPU time requested over GPU time available.
-        progress: Called after each draw.
-    """
-    from cotenant.planning.comparison import compare
-
-    seeds = range(FIRST_SEED, FIRST_SEED + draws)
-    return compare(measured_fleet(work, db), count=jobs, seeds=seeds, load=load, progress=progress)
 
 
 def measured_fleet(work: str | None, db: AnyPath | None) -> "GpuFleet":

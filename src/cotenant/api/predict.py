@@ -5,20 +5,16 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-import numpy as np
-
 from cotenant.analyse.tabular import Row, Tabular, plain
 from cotenant.api.handles import one_line, public
 from cotenant.api.progress_output import Say, saying
 from cotenant.errors import StudyError
 from cotenant.paths import AnyPath
-from cotenant.prediction.interference.forecast import PredictedMixes
+from cotenant.prediction.interference import PredictedMixes
 from cotenant.store.folder import write_whole
 from cotenant.text import amount
 
 if TYPE_CHECKING:
-    from cotenant.prediction.interference.forecast import NextMix
-    from cotenant.prediction.interference.forecasting import Asked
     from cotenant.study.model import Study
 
 NextFor = Literal["all", "pairing"]
@@ -45,7 +41,7 @@ class Prediction(PredictedMixes, Tabular):
         Raises:
             CotenantError: The file can't be written.
         """
-        from cotenant.reporting.results.predicted import prediction_page
+        from cotenant.reporting.results import prediction_page
 
         return write_whole(path, prediction_page(self, source=self.study))
 
@@ -103,18 +99,25 @@ def predict(
     if study is None:
         return _of_tables(device, runs, mix=mix, next_mixes=next_mixes, db=db)
     from cotenant.planning.check_simulated import MixQueues
-    from cotenant.prediction.interference.forecasting import forecast, rates_of
+    from cotenant.planning.pair_plan import for_pairing
+    from cotenant.prediction.interference import forecast_mixes, rates_of
     from cotenant.store.learnt import learnt
     from cotenant.study.files import load_study
     from cotenant.study.model import Study
-    from cotenant.study.prediction_inputs import asked_of, place_of
+    from cotenant.study.prediction_inputs import asked_of, groups_of, place_of
+    from cotenant.tenancy.sharing import SCHEDULED
     from cotenant.tenancy.tenant_entry import demands
 
     wanted = study if isinstance(study, Study) else load_study(study)
+    if any(way.mode == SCHEDULED for way in wanted.sharings(())):
+        raise StudyError(
+            "requests in a server's order are predicted by a plan, not beside always busy neighbours",
+            hint=f"cotenant plan {study} --devices ..., or measure them on a simulated GPU: cotenant run {study}",
+        )
     tell = saying(say, quiet=quiet)
     for line in demands(wanted.tenants):
         tell(line)
-    groups, left_out = _groups(wanted, mix)
+    groups, left_out = groups_of(wanted, mix)
     place = place_of(wanted, device)
     named = wanted.name if isinstance(study, Study) else str(study)
     asked = asked_of(wanted, place, learnt(runs, place, db=db), study_name=named, exact=mix is not None)
@@ -123,11 +126,11 @@ def predict(
         queues = MixQueues(asked.device, wanted.tenants, rates_of(asked, tuple(wanted.tenants)), sharings)
         asked = replace(asked, queues=queues)
     if next_for == "all":
-        found = forecast(asked, groups, tuple(sharings), next_mixes=next_mixes, width=width)
+        found = forecast_mixes(asked, groups, tuple(sharings), next_mixes=next_mixes, width=width)
         return Prediction.of(replace(found, notes=(*left_out, *found.notes)), named)
     known = [sharing for sharing in sharings if sharing in asked.priors]
-    chosen = [suggestion for sharing in known for suggestion in _for_pairing(asked, groups, sharing, next_mixes)]
-    found = forecast(asked, groups, tuple(sharings))
+    chosen = [suggestion for sharing in known for suggestion in for_pairing(asked, groups, sharing, next_mixes)]
+    found = forecast_mixes(asked, groups, tuple(sharings))
     found = replace(found, next=tuple(chosen[:next_mixes]), notes=(*left_out, *found.notes))
     return Prediction.of(found, named)
 
@@ -139,7 +142,7 @@ def _of_tables(
     from itertools import combinations
 
     from cotenant.devices.target import place_at
-    from cotenant.prediction.interference.forecasting import forecast
+    from cotenant.prediction.interference import forecast_mixes
     from cotenant.store.learnt import learnt
     from cotenant.study.prediction_inputs import asked_of_tables
 
@@ -157,57 +160,4 @@ def _of_tables(
             raise StudyError(f"no table has a tenant {absent[0]!r}", hint=f"tenants are {', '.join(asked.names)}")
         groups = [members]
     ways = dict.fromkeys(found.sharing for found in asked.mixes) or {"processes": None}
-    return Prediction.of(forecast(asked, groups, tuple(ways), next_mixes=next_mixes), known.tables[0].name)
-
-
-def _for_pairing(asked: "Asked", groups: Sequence[tuple[str, ...]], sharing: str, count: int) -> "list[NextMix]":
-    """Pairs of the best pairing that were not measured, then those that may turn out to belong to it."""
-    from cotenant.planning.pair_plan import next_pairs
-    from cotenant.prediction.interference.forecast import NextMix
-    from cotenant.prediction.interference.forecasting import predictor_for
-    from cotenant.prediction.interference.next_cells import next_cells
-
-    named = [group for group in groups if len(set(group)) == 2 == len(group)]
-    if not named:
-        raise StudyError("the study has no pairs of different tenants", hint="add `mixes: [solo, pairs]`")
-    pairs = np.array([[asked.names.index(name) for name in group] for group in named], np.int64)
-    predictor = predictor_for(asked, sharing)
-    chosen = next_pairs(predictor, pairs, count)
-    if not chosen:
-        return []
-    buys = dict(next_cells(predictor.correction, pairs[chosen], len(chosen)))
-    return [NextMix(named[place], sharing, buys[number]) for number, place in enumerate(chosen)]
-
-
-def _groups(study: "Study", mix: str | None) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
-    """The requested mixes, by tenants' names, and a sentence if some of the study's are too large."""
-    from cotenant.prediction.interference.setting import LARGEST
-    from cotenant.text import did_you_mean
-
-    if mix is None:
-        groups = tuple(group.members for group in study.mix_list())
-    else:
-        names = tuple(name.strip() for name in mix.split("+"))
-        if not all(names):
-            raise StudyError(f"the mix {mix!r} has a name missing", hint="join tenants by one +: --mix a+b")
-        for name in names:
-            if name not in study.tenants:
-                raise StudyError(
-                    f"the study has no tenant {name!r}",
-                    hint=did_you_mean(name, study.tenants) or f"its tenants are {', '.join(study.tenants)}",
-                )
-        groups = (names,)
-    if not groups:
-        raise StudyError(
-            "the study has no mix of several tenants", hint="add `mixes: [solo, pairs]`, or name one: --mix a+b"
-        )
-    possible = tuple(group for group in groups if 2 <= len(group) <= LARGEST)
-    if not possible:
-        group = groups[0]
-        raise StudyError(
-            f"{' + '.join(group)} has {len(group)} tenants; mixes of 2 to {LARGEST} can be predicted",
-            hint="name fewer tenants with --mix a+b+c",
-        )
-    over = len(groups) - len(possible)
-    of_more = f"{amount(over, 'mix was', 'mixes were')} left out: mixes of 2 to {LARGEST} tenants can be predicted"
-    return possible, ((of_more,) if over else ())
+    return Prediction.of(forecast_mixes(asked, groups, tuple(ways), next_mixes=next_mixes), known.tables[0].name)

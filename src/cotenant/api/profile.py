@@ -10,7 +10,7 @@ from cotenant.paths import AnyPath
 from cotenant.study.model import Study
 
 if TYPE_CHECKING:
-    from cotenant.measure.profile.kernels import Profile
+    from cotenant.measure.profile import Profile
 
 
 @with_progress
@@ -51,7 +51,7 @@ def profile(
     found = _found(subject, device, overrides, tool=tool, out=out, top=top, skip_bad=skip_bad, listener=listener)
     if html is not None:
         from cotenant.measure.events import Preparing
-        from cotenant.reporting.results.profiled import profile_page
+        from cotenant.reporting.results import profile_page
         from cotenant.store.folder import write_whole
 
         listener(Preparing(f"drawing the timelines of {len(found.profiles)} mixes into {html}"))
@@ -70,7 +70,7 @@ def _found(
     skip_bad: bool,
     listener: Listener,
 ) -> "Profile":
-    from cotenant.measure.profile.kernels import profile_of_file, profile_of_run
+    from cotenant.measure.profile import profile_of_file, profile_of_run
 
     path = None if isinstance(subject, Study) else Path(subject)
     if path is not None and path.is_dir():
@@ -78,8 +78,7 @@ def _found(
     if path is not None and path.is_file() and path.suffix.lower() not in {".yaml", ".yml"}:
         return profile_of_file(path, top, skip_bad=skip_bad)
     from cotenant.api.run import resolved
-    from cotenant.measure.profile.profile_pass import carry_out
-    from cotenant.measure.profile.tools import choose
+    from cotenant.measure.profile import carry_out, choose
 
     plan, place = resolved(subject, device, None, overrides)
     folder = carry_out(plan, place, choose(place, tool), out=out, listener=listener)

@@ -14,7 +14,7 @@ def with_progress(verb: Verb) -> Verb:
 
     @wraps(verb)
     def shown(*arguments: Any, **options: Any) -> Any:
-        from cotenant.reporting.terminal.progress import listening
+        from cotenant.reporting.terminal import listening
 
         with listening(options.get("listener"), quiet=options.get("quiet", False)) as listener:
             return verb(*arguments, **{**options, "listener": listener})

@@ -40,13 +40,10 @@ def report(
     """
     from cotenant.errors import WatchedRuns
     from cotenant.reporting.elements import drawings as drawings_of
-    from cotenant.reporting.figures.every import export_figures
-    from cotenant.reporting.figures.every import figures as every_figure
-    from cotenant.reporting.figures.figure import Figure
-    from cotenant.reporting.figures.material import gather
-    from cotenant.reporting.html.page import page
-    from cotenant.reporting.results.measured import measured_markdown
-    from cotenant.reporting.results.watched import watched_elements, watched_markdown, watched_page
+    from cotenant.reporting.figures import Figure, export_figures, gather
+    from cotenant.reporting.figures import figures as every_figure
+    from cotenant.reporting.html import run_page
+    from cotenant.reporting.results import measured_markdown, watched_elements, watched_markdown, watched_page
     from cotenant.store.folder import write_whole
     from cotenant.store.watched import read_watched
 
@@ -67,7 +64,7 @@ def report(
         return Written(target, markdown, tuple(export_figures(drawings, figures, paper=paper) if figures else ()))
     drawn = every_figure(material)
     target = out or (paths[0] / "report.html" if len(material.runs) == 1 else Path("report.html"))
-    write_whole(target, page(material, drawn))
+    write_whole(target, run_page(material, drawn))
     if markdown is not None:
         write_whole(markdown, measured_markdown(material.result))
     files: Sequence[Path] = ()

@@ -169,7 +169,7 @@ def _unchecked(
     from cotenant.devices import find_device
     from cotenant.devices.group_names import require_group
     from cotenant.measure.run_plan import plan_for
-    from cotenant.planning.inputs.studies import planned_study
+    from cotenant.planning.inputs import planned_study
     from cotenant.study.files import study_from, study_given
 
     if not isinstance(study, Study):

@@ -96,7 +96,7 @@ def search(
 def _write(folder: "SearchFolder", outcome: SearchOutcome, name: str) -> None:
     import json
 
-    from cotenant.reporting.results.searched import search_page
+    from cotenant.reporting.results import search_page
 
     folder.write(name, json.dumps(plain(outcome.to_json()), indent=1, ensure_ascii=False) + "\n")
     folder.write("report.html", search_page(outcome))

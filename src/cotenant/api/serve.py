@@ -12,7 +12,7 @@ from cotenant.opening import why
 from cotenant.paths import AnyPath
 
 if TYPE_CHECKING:
-    from cotenant.fleet.serving.cluster_serve import OnCluster, Opened
+    from cotenant.fleet.serving import OnCluster, Opened
     from cotenant.planning.check import Checked
     from cotenant.serving.server import Listening
     from cotenant.serving.service import Service
@@ -44,7 +44,7 @@ def serve(
     import asyncio
     from dataclasses import replace
 
-    from cotenant.reporting.browser.pages import live_page
+    from cotenant.reporting.browser import live_page
     from cotenant.serving.server import Listening, serve
     from cotenant.serving.tenants_file import read_tenants
     from cotenant.tenancy.tenant_entry import demands
@@ -86,7 +86,7 @@ def serve_on_cluster(
     Raises:
         CotenantError: The file is wrong, a tenant can't be served, or the cluster lacks a device.
     """
-    from cotenant.fleet.serving.cluster_serve import serve
+    from cotenant.fleet.serving import serve
     from cotenant.serving.server import Listening
 
     _require_packages()

@@ -7,7 +7,7 @@ from cotenant.paths import AnyPath, Runs, run_paths
 
 if TYPE_CHECKING:
     from cotenant.api.handles import Run
-    from cotenant.store.imports.search_json import SearchJson
+    from cotenant.store.imports import SearchJson
 
 
 def show(runs: Runs) -> "Run":

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 from cotenant.paths import AnyPath
 
 if TYPE_CHECKING:
-    from cotenant.analyse.comparison.history import History
-    from cotenant.analyse.comparison.pair import PairComparison
+    from cotenant.analyse.comparison import History, PairComparison
     from cotenant.analyse.result import SideBySide
-    from cotenant.reporting.browser.server import ViewServer
-    from cotenant.reporting.browser.site import Site
+    from cotenant.reporting.browser import Site, ViewServer
 
 PORT = 8765
 
@@ -29,7 +27,7 @@ def view(directory: AnyPath = Path("runs"), *, port: int = PORT, ready: Callable
         CotenantError: The port is not available.
     """
     from cotenant.errors import RunFolderError
-    from cotenant.reporting.browser.site import site_over
+    from cotenant.reporting.browser import site_over
 
     directory = Path(directory)
     if not directory.is_dir():
@@ -63,7 +61,7 @@ def _listening(port: int, site: "Site") -> "ViewServer":
     import errno
 
     from cotenant.errors import CotenantError
-    from cotenant.reporting.browser.server import ADDRESS, ViewServer
+    from cotenant.reporting.browser import ADDRESS, ViewServer
 
     try:
         return ViewServer(port, site)

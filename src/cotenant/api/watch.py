@@ -1,6 +1,7 @@
 """`watch`: servers that already run, without touching them."""
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,9 +10,9 @@ from cotenant import interruption
 from cotenant.paths import AnyPath, Runs, run_paths
 
 if TYPE_CHECKING:
-    from cotenant.analyse.neighbours.watching import Watched
+    from cotenant.analyse.neighbours import Watched
     from cotenant.clients.prometheus import PrometheusServer
-    from cotenant.measure.watch.watch_session import WatchSession
+    from cotenant.measure.watch import WatchSession
 
 OUT = "runs"
 EVERY_S = 2.0
@@ -27,6 +28,8 @@ def watch(
     since_s: float | None = None,
     where: str = "",
     probe: str | None = None,
+    export: str | None = None,
+    price: float | None = None,
     out: AnyPath = OUT,
     progress: "Callable[[WatchSession], None] | None" = None,
 ) -> "Watched":
@@ -45,6 +48,9 @@ def watch(
         where: With ``prometheus``: further matchers, such as `namespace="prod"`.
         probe: Pause this tenant several times, for seconds each, and end when that tells whom it slows; its clients
             wait meanwhile. Without it nothing is touched.
+        export: Serve what is learnt as metrics for Prometheus meanwhile: a port of this machine, `9109`, or an
+            address, `0.0.0.0:9109`.
+        price: Of the device per hour, in any currency: with ``export``, each tenant's cost.
         out: The folder below which the run is stored.
         progress: Called every few seconds with the session.
 
@@ -57,23 +63,29 @@ def watch(
 
     named = [named_histogram(histogram) for histogram in histograms]
     if prometheus is not None:
-        from cotenant.measure.watch.history import read_history
+        from cotenant.measure.watch import read_history
 
         found, folder = read_history(
             _prometheus(prometheus), since_s=since_s, seconds=seconds or 3600.0, where=where, histograms=named,
             device=device or "shared", root=Path(out),
         )  # fmt: skip
         return replace(found, folder=folder)
-    from cotenant.measure.watch.watch_session import WatchSession
+    from cotenant.measure.watch import Exporter, WatchSession
 
-    with WatchSession(
-        [str(target) for target in targets], device=device or _usual_device(), every_s=every_s, histograms=named,
-        root=Path(out),
-    ) as session:  # fmt: skip
+    with ExitStack() as stack:
+        exporter = None if export is None else stack.enter_context(Exporter(export, price))  # refused before all else
+        session = stack.enter_context(
+            WatchSession(
+                [str(target) for target in targets], device=device or _usual_device(), every_s=every_s,
+                histograms=named, root=Path(out),
+            )
+        )  # fmt: skip
+        if exporter is not None:
+            exporter.start(session)
         left = seconds
         try:
             if probe is not None:
-                from cotenant.measure.watch.probe import probe as run_probe
+                from cotenant.measure.watch import probe_tenant as run_probe
 
                 if progress is not None:
                     progress(session)
@@ -108,7 +120,7 @@ def show_watched(runs: Runs) -> "Watched":
 
 def _usual_device() -> str:
     """The first GPU, or the CPU."""
-    from cotenant.devices.nvidia.nvml import gpus
+    from cotenant.devices.nvidia import gpus
     from cotenant.errors import DeviceError
 
     try:

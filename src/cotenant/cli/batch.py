@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from cotenant.cli.options import memory
-from cotenant.cli.output import as_json, console, show, show_json
+from cotenant.cli.output import as_json, console, show_elements, show_json
 
 EPILOG = """\b
 Examples:  cotenant batch bert-base-mini resnet50-mini --memory 1GB
@@ -54,8 +54,8 @@ def command(
 
     from cotenant.api.batch import batch
     from cotenant.measure.events import silent
-    from cotenant.reporting.terminal.batch_sizes import batch_note, batch_tables
-    from cotenant.reporting.terminal.progress import watch
+    from cotenant.reporting.results import NOTE, batch_elements
+    from cotenant.reporting.terminal import watch
 
     talk = console(talk=True)
     with watch(talk) if impact else nullcontext(silent) as listener:
@@ -77,5 +77,5 @@ def command(
     if as_json:
         show_json(answers)
         return
-    show(*batch_tables(answers))
-    talk.print(batch_note())
+    show_elements(batch_elements(answers))
+    talk.print(NOTE, style="dim")

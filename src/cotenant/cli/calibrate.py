@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from cotenant.cli.options import duration
-from cotenant.cli.output import as_json, console, show, show_json
+from cotenant.cli.output import as_json, console, show_elements, show_json
 
 if TYPE_CHECKING:
-    from cotenant.devices.simulated.solo_times import Calibration, EngineCalibration, KernelCalibration
+    from cotenant.devices.simulated import Calibration, EngineCalibration, KernelCalibration
 
 EPILOG = """\b
 Examples:  cotenant calibrate runs/on-my-a100 --device sim:a100-sxm4-40gb --out mine.csv
@@ -38,7 +38,8 @@ and up to --in-flight requests: give the load that you intend.
     "--workload", metavar="NAME", help="Of a server: its model in `cotenant workloads`, unless it is called so there."
 )
 @click.option("--model", metavar="NAME", help="Of a server: its model's name there.")
-@click.option("--api", type=click.Choice(["chat", "completions"]), default="chat", show_default=True)
+@click.option("--api", type=click.Choice(["chat", "completions"]), default="chat", show_default=True,
+              help="Of a server: the endpoint that your clients use.")  # fmt: skip
 @click.option("--prompt", type=click.IntRange(8, 1 << 20), default=512, show_default=True,
               help="Of a server: tokens of your prompts.")  # fmt: skip
 @click.option("--tokens", type=click.IntRange(4, 2048), default=32, show_default=True,
@@ -82,8 +83,8 @@ def command(
 ) -> None:
     """Fit host and device of each tenant to its measured solo times, or of a running engine to its clients' times."""
     from cotenant.api.calibrate import calibrate_server, predict_server
-    from cotenant.devices.simulated.gpu_file import calibration_text
-    from cotenant.reporting.terminal.calibration import calibration_parts, predicted_loads_parts
+    from cotenant.devices.simulated import calibration_text
+    from cotenant.reporting.results import calibrated_elements, predicted_elements
 
     if (source is None) == (tables is None):
         raise click.UsageError("Name what to calibrate by: a run, a CSV file, a server's URL, or --tables DIR.")
@@ -92,7 +93,7 @@ def command(
     server = source is not None and source.startswith(("http://", "https://"))
     if loads and source is not None and not server:
         predicted = predict_server(source, loads, beside=beside)
-        show_json(predicted) if as_json else show(*predicted_loads_parts(predicted))
+        show_json(predicted) if as_json else show_elements(predicted_elements(predicted))
         return
     found: Calibration | EngineCalibration | KernelCalibration
     if source is not None and server:
@@ -120,7 +121,7 @@ def command(
     if as_json:
         show_json(found)
     else:
-        show(*calibration_parts(found))
+        show_elements(calibrated_elements(found))
 
 
 def _of_files(

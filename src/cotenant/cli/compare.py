@@ -83,17 +83,15 @@ def command(
 
 
 def _parts(comparison: "Comparison", *, explain: bool, everything: bool) -> "Sequence[RenderableType]":
-    from cotenant.analyse.comparison.history import History
-    from cotenant.analyse.comparison.pair import PairComparison
+    from cotenant.analyse.comparison import History, PairComparison
     from cotenant.analyse.result import SideBySide
-    from cotenant.reporting.elements.terminal import terminal
-    from cotenant.reporting.results.compared import compared_elements
-    from cotenant.reporting.results.promised import judged_elements
+    from cotenant.reporting.elements import to_terminal
+    from cotenant.reporting.results import compared_elements, judged_elements
 
     match comparison.details:
         case PairComparison() as pair:
-            return terminal(compared_elements(pair, explain=explain, everything=everything))
+            return to_terminal(compared_elements(pair, explain=explain, everything=everything))
         case History() | SideBySide() as several:
-            return terminal(compared_elements(several))
+            return to_terminal(compared_elements(several))
         case judged:
-            return terminal(judged_elements(judged.rows, simulated=judged.simulated))
+            return to_terminal(judged_elements(judged.rows, simulated=judged.simulated))

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from cotenant.analyse.copies_answer import CopiesAnswer
 
 EPILOG = """\b
-Examples:  cotenant copies "vllm serve MODEL --port {port}" --device cuda:0 --memory "--kv-cache-memory-bytes 20000000"
+Examples:  cotenant copies "vllm serve MODEL --port {port}" --device cuda:0 \\
+               --memory "--kv-cache-memory-bytes 4000000000"
            cotenant copies "python serve.py --port {port}" --workload http:/predict --up-to 3
            cotenant copies "python serve.py --port {port}" --workload http:/predict --rate 20/s --slo 50ms
            cotenant copies server.yaml --device cuda:0
@@ -75,9 +76,9 @@ def command(
     """Measure 1 to N copies of a server: how many pay, and under which way to share?"""
     from cotenant.api.copies import copies
     from cotenant.measure.events import silent
-    from cotenant.reporting.elements.terminal import terminal
-    from cotenant.reporting.results.copied import copies_elements
-    from cotenant.reporting.terminal.progress import watch
+    from cotenant.reporting.elements import to_terminal
+    from cotenant.reporting.results import copies_elements
+    from cotenant.reporting.terminal import watch
 
     with nullcontext(silent) if quiet or as_json else watch(console(talk=True)) as listener:
         answer = copies(
@@ -88,7 +89,7 @@ def command(
     if as_json:
         show_json(answer)
     else:
-        show(*terminal(copies_elements(answer)))
+        show(*to_terminal(copies_elements(answer)))
         _next(answer)
     return Exit.OK if answer.decided else Exit.NOT_READY
 

@@ -47,7 +47,7 @@ def command(ctx: click.Context, *, db: Path | None, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     from cotenant.api import db as database
-    from cotenant.reporting.results.varied import contents_elements
+    from cotenant.reporting.results import contents_elements
 
     _print(database.contents(db=db), as_json, contents_elements)
 
@@ -74,7 +74,7 @@ def add(
     All or nothing; sources already present are not added twice. With --on, all runs below a folder of every node.
     """
     from cotenant.api import db as database
-    from cotenant.reporting.results.varied import added_elements
+    from cotenant.reporting.results import added_elements
 
     if on is not None:
         if len(paths) != 1:
@@ -97,7 +97,7 @@ def add(
 def gpus(above: Path | None, *, work: str | None, every: bool, db: Path | None, as_json: bool) -> None:
     """Show how the GPUs differ: spread, its sources, and a line for each, the slowest first."""
     from cotenant.api import db as database
-    from cotenant.reporting.results.varied import gpus_elements
+    from cotenant.reporting.results import gpus_elements
 
     _print(database.gpus(work, db=db or above), as_json, lambda found: gpus_elements(found, every=every))
 
@@ -110,7 +110,7 @@ def gpus(above: Path | None, *, work: str | None, every: bool, db: Path | None, 
 def gpu(above: Path | None, *, gpu: str, db: Path | None, as_json: bool) -> None:
     """Show everything known about a GPU; part of its UUID is enough."""
     from cotenant.api import db as database
-    from cotenant.reporting.results.varied import gpu_elements
+    from cotenant.reporting.results import gpu_elements
 
     _print(database.gpu(gpu, db=db or above), as_json, gpu_elements)
 
@@ -127,7 +127,7 @@ def sensors(above: Path | None, *, words: tuple[str, ...], db: Path | None, as_j
     "rails.log vdd_in".
     """
     from cotenant.api import db as database
-    from cotenant.reporting.results.varied import pair_elements, sensor_elements
+    from cotenant.reporting.results import pair_elements, sensor_elements
 
     if not words:
         _print(database.sensors(db=db or above), as_json, sensor_elements)
@@ -145,7 +145,7 @@ def sensors(above: Path | None, *, words: tuple[str, ...], db: Path | None, as_j
 def trend(above: Path | None, *, work: str | None, db: Path | None, as_json: bool) -> None:
     """Show changes over time: drift of the fleet by day, steps of single GPUs."""
     from cotenant.api import db as database
-    from cotenant.reporting.results.varied import trend_elements
+    from cotenant.reporting.results import trend_elements
 
     _print(database.trend(work, db=db or above), as_json, trend_elements)
 
@@ -158,7 +158,7 @@ def trend(above: Path | None, *, work: str | None, db: Path | None, as_json: boo
 def anomalies(above: Path | None, *, work: str | None, db: Path | None, as_json: bool) -> None:
     """Show which GPU is slow, since when and why; what changed; which sensor is unreliable."""
     from cotenant.api import db as database
-    from cotenant.reporting.results.varied import anomaly_elements
+    from cotenant.reporting.results import anomaly_elements
 
     _print(database.anomalies(work, db=db or above), as_json, anomaly_elements)
 

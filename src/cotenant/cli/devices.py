@@ -12,7 +12,7 @@ from cotenant.cli.output import as_json, show, show_json
 def command(*, on: str | None, insecure: bool, as_json: bool) -> None:
     """List the devices of this machine, or of a cluster, and the ways to share each."""
     from cotenant.api.lists import list_devices
-    from cotenant.reporting.terminal.lists import device_list
+    from cotenant.reporting.terminal import device_list
 
     found = list_devices(on=on, insecure=insecure)
     if as_json:

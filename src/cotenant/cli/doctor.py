@@ -18,7 +18,7 @@ from cotenant.cli.output import Exit, as_json, show, show_json
 def command(*, device: str | None, fix: bool, restore: bool, on: str | None, insecure: bool, as_json: bool) -> int:
     """Check whether this machine is ready to measure, and what to do if it is not."""
     from cotenant.api.doctor import doctor
-    from cotenant.reporting.terminal.checkup import checkup, done
+    from cotenant.reporting.terminal import checkup_lines, done
 
     if fix and restore:
         raise click.UsageError("--fix and --restore are opposites: choose one.")
@@ -33,5 +33,5 @@ def command(*, device: str | None, fix: bool, restore: bool, on: str | None, ins
     if as_json:
         show_json({"schema_version": 1, "ready": ready, "findings": findings})
     else:
-        show(*checkup(findings))
+        show(*checkup_lines(findings))
     return Exit.OK if ready else Exit.NOT_READY

@@ -39,10 +39,9 @@ def _run(runs: tuple[str, ...], *, markdown: bool, everything: bool, as_json: bo
     if as_json:
         show_json(found)
         return
-    from cotenant.analyse.neighbours.watched_evidence import WatchedExplanation
-    from cotenant.reporting.elements.markdown import markdown as as_markdown
-    from cotenant.reporting.results.explained import explanation_elements, explanation_screen
-    from cotenant.reporting.results.watched import explained_elements
+    from cotenant.analyse.neighbours import WatchedExplanation
+    from cotenant.reporting.elements import to_markdown as as_markdown
+    from cotenant.reporting.results import explained_elements, explanation_elements, explanation_screen
 
     if isinstance(found, WatchedExplanation):
         elements = explained_elements(found)
@@ -63,6 +62,6 @@ def _metric(subject: str, *, as_json: bool) -> None:
     if as_json:
         show_json(metric)
     else:
-        from cotenant.reporting.results.explained import metric_elements
+        from cotenant.reporting.results import metric_elements
 
         show_elements(metric_elements(metric))

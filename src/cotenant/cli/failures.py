@@ -12,7 +12,7 @@ from cotenant.errors import CotenantError, ImpossibleObjectives, StudyError
 from cotenant.extras import EXTRAS, missing
 from cotenant.interruption import exit_code
 from cotenant.opening import system_words
-from cotenant.reporting.terminal.literal import literal
+from cotenant.text import literal
 
 _MEMORY = "this machine's memory is used up, or a limit (ulimit -v) is reached."
 _MEMORY_HINT = "close other programs, raise the limit, or measure smaller models or fewer tenants at once"

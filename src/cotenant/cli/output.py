@@ -72,9 +72,9 @@ def show(*parts: "RenderableType") -> None:
 
 def show_elements(elements: "Iterable[Element]") -> None:
     """Print what a result says to stdout."""
-    from cotenant.reporting.elements.terminal import terminal
+    from cotenant.reporting.elements import to_terminal
 
-    show(*terminal(elements))
+    show(*to_terminal(elements))
 
 
 def show_json(data: Any) -> None:
@@ -92,7 +92,7 @@ QUESTION = '"select trial, mix, sharing, verdict, reasons from trials"'
 
 def show_result(result: "Result", *, everything: bool) -> None:
     """Print the answer that fits a screen, or everything, to stdout."""
-    from cotenant.reporting.results.measured import answer_screen, measured_elements
+    from cotenant.reporting.results import answer_screen, measured_elements
 
     show_elements(measured_elements(result) if everything else answer_screen(result))
 
@@ -143,7 +143,7 @@ def spoken(*, debug: bool) -> Iterator[Notices]:
             return
         notices.damage |= issubclass(category, DamagedTrials)
         if str(message) not in notices.said:
-            from cotenant.reporting.terminal.literal import literal
+            from cotenant.text import literal
 
             notices.said.add(str(message))
             click.echo(f"{click.style('warning:', fg='yellow')} {literal(str(message))}", file=sys.stderr)

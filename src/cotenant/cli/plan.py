@@ -1,7 +1,7 @@
 """`cotenant plan`: which tenant or job runs where, beside which others, and how."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,8 +11,6 @@ from cotenant.planning.exports import TARGETS
 
 if TYPE_CHECKING:
     from cotenant.api.plan import Plan
-    from cotenant.planning.assignment import Objective
-    from cotenant.planning.mixes.judge import Minimise
 
 EPILOG = """\b
 Examples:  cotenant plan tenants.yaml --devices "sim:a100-sxm4-80gb*4"
@@ -23,7 +21,6 @@ Examples:  cotenant plan tenants.yaml --devices "sim:a100-sxm4-80gb*4"
            cotenant plan --check plan.yaml
            cotenant plan plan.yaml --export out --for vllm,triton
            cotenant plan jobs.yaml --objective energy --power-budget 2kW
-           cotenant plan --compare --work sgemm
 
 \b
 tenants.yaml: tenants:
@@ -55,6 +52,9 @@ check can't tell.
               "replace the file's; repeatable.")  # fmt: skip
 @click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True,
               help="For tenants: change a key of the file, e.g. tenants.embed.rate=20/s; repeatable.")  # fmt: skip
+@click.option("--sharing", metavar="LIST", default="",
+              help="For tenants: ways to share that may be chosen, e.g. processes,mps.  [default: all that the devices "
+              "have and --for can express]")  # fmt: skip
 @click.option("--was", metavar="PLAN", type=click.Path(path_type=Path),
               help="For tenants: also show the moves that lead from this plan to the new one.")  # fmt: skip
 @click.option(
@@ -76,12 +76,6 @@ check can't tell.
               help="For jobs: what to optimise.")  # fmt: skip
 @click.option("--power-budget", "power_budget_w", metavar="POWER", type=power,
               help="All GPUs together, e.g. 2kW; for tenants, in any state.")  # fmt: skip
-@click.option("--compare", "comparing", is_flag=True, help="Replay random jobs under every policy instead.")
-@click.option("--draws", type=click.IntRange(min=2), default=20, show_default=True, help="For --compare.")
-@click.option("--drawn-jobs", "count", type=click.IntRange(min=1), default=2000, show_default=True,
-              help="For --compare: jobs per draw.")  # fmt: skip
-@click.option("--load", type=click.FloatRange(min=0, min_open=True), default=0.9, show_default=True,
-              help="For --compare: GPU time requested over GPU time available.")  # fmt: skip
 @click.option("--work", metavar="TEXT", help="For jobs: the work in the database that describes the GPUs.")
 @click.option("--db", metavar="DIR", type=click.Path(path_type=Path), help="For jobs: the database's folder.")
 @as_json
@@ -96,6 +90,7 @@ def command(
     risk: float,
     runs: tuple[Path, ...],
     overrides: tuple[str, ...],
+    sharing: str,
     was: Path | None,
     out: Path | None,
     html: Path | None,
@@ -106,70 +101,63 @@ def command(
     everything: bool,
     objective: str,
     power_budget_w: float | None,
-    comparing: bool,
-    draws: int,
-    count: int,
-    load: float,
     work: str | None,
     db: Path | None,
     as_json: bool,
 ) -> None:
-    """Plan for the tenants or jobs of a YAML FILE, check or export a plan, or compare ways of placing jobs."""
+    """Plan for the tenants or jobs of a YAML FILE, or check or export a plan."""
     from cotenant.study.files import contents
 
-    if sum([comparing, checking is not None, file is not None]) != 1:
-        raise click.UsageError("Name a file of tenants or jobs, or --check PLAN, or --compare.")
+    if (checking is None) == (file is None):
+        raise click.UsageError("Name a file of tenants or jobs, or --check PLAN.")
     if checking is not None:
         context.exit(_check(checking, as_json=as_json))
-    if file is not None and not file.exists():
+    assert file is not None
+    if not file.exists():
         raise click.UsageError(f"There is no file {file}. Write one: cotenant init --out {file}")
-    holds = contents(file) if file is not None else "other"
-    if file is not None and folder is not None and devices is None and holds == "plan":
+    if folder is not None and devices is None and contents(file) == "plan":
         from cotenant.api.plan import Plan
 
         _export(Plan.read(file), target, folder)
         context.exit(Exit.OK)
-    if file is not None and (holds != "other" or devices is not None):
-        if study is not None:
-            _study(file, devices, study)
-            context.exit(Exit.OK)
-        wanted = cast("Minimise", minimise)
-        context.exit(
-            _tenants(
-                file, devices, wanted, seconds, risk,
-                power_budget_w=power_budget_w, runs=runs, overrides=overrides, was=was, out=out, html=html,
-                folder=folder, target=target, everything=everything, as_json=as_json,
-            )
-        )  # fmt: skip
-    if file is not None:
-        _jobs(file, cast("Objective", objective), power_budget_w, work, db, as_json=as_json)
-    else:
-        _compare(draws, count, load, work, db, as_json=as_json)
+    if study is not None:
+        _study(file, devices, study)
+        context.exit(Exit.OK)
+    context.exit(
+        _plan(
+            file, devices, was=was, out=out, html=html, folder=folder, target=target, everything=everything,
+            as_json=as_json, minimise=minimise, seconds=seconds, risk=risk, power_budget_w=power_budget_w, runs=runs,
+            overrides=overrides, sharing=_ways(sharing, folder, target), objective=objective, work=work, db=db,
+        )
+    )  # fmt: skip
 
 
-def _tenants(
-    file: Path, devices: str | None, minimise: "Minimise", seconds: float, risk: float,
-    *, power_budget_w: float | None, runs: tuple[Path, ...], overrides: tuple[str, ...],
-    was: Path | None, out: Path | None, html: Path | None,
-    folder: Path | None, target: str, everything: bool, as_json: bool,
+def _ways(listed: str, folder: Path | None, target: str) -> tuple[str, ...]:
+    """A plan that is exported is made of what the tool can express."""
+    from cotenant.planning.exports import SHARED
+
+    if listed or folder is None or target == "cotenant":
+        return tuple(word.strip() for word in listed.split(",") if word.strip())
+    return tuple(SHARED)
+
+
+def _plan(
+    file: Path, devices: str | None, *, was: Path | None, out: Path | None, html: Path | None, folder: Path | None,
+    target: str, everything: bool, as_json: bool, **asked: Any,
 ) -> int:  # fmt: skip
-    from cotenant.api.plan import plan
-    from cotenant.reporting.results.planned import moves_elements, plan_elements
+    """Files are written before anything is printed: the reader of the output may leave early."""
+    from cotenant.api.plan import Plan, plan
+    from cotenant.reporting.results import job_elements, moves_elements, plan_elements
     from cotenant.tenancy.plan_document import read_plan
 
     talk = console(talk=True)
     if was is not None:
         read_plan(was)  # refused now rather than after planning
-    planned = plan(
-        file, devices, minimise=minimise, seconds=seconds, risk=risk, runs=runs, power_budget_w=power_budget_w,
-        overrides=overrides, say=talk.print,
-    )  # fmt: skip
+    planned = plan(file, devices, say=talk.print, **asked)
+    if not isinstance(planned, Plan):
+        show_json(planned) if as_json else show_elements(job_elements(planned))
+        return Exit.OK
     moves = () if was is None else planned.moves_from(was)
-    if as_json:
-        show_json(planned if was is None else {"plan": planned, "moves": moves})
-    else:
-        moved = [] if was is None else moves_elements(moves)
-        show_elements([*plan_elements(planned, everything=everything), *moved])
     if out is not None:
         planned.write(out)
         talk.print(f"wrote {out}; check it with: cotenant plan --check {out}")
@@ -178,6 +166,11 @@ def _tenants(
         talk.print(f"wrote {html}")
     if folder is not None:
         _export(planned, target, folder)
+    if as_json:
+        show_json(planned if was is None else {"plan": planned, "moves": moves})
+    else:
+        moved = [] if was is None else moves_elements(moves)
+        show_elements([*plan_elements(planned, everything=everything), *moved])
     return Exit.OK if planned.keeps_all else Exit.BREACH
 
 
@@ -191,7 +184,7 @@ def _export(planned: "Plan", target: str, folder: Path) -> None:
 
 
 def _study(file: Path, devices: str | None, out: Path) -> None:
-    from cotenant.planning.inputs.studies import write_study
+    from cotenant.planning.inputs import write_study
 
     files = [str(path) for path in write_study(file, devices, out)]
     commands = ", ".join(f"cotenant run {name}" for name in files)
@@ -201,7 +194,7 @@ def _study(file: Path, devices: str | None, out: Path) -> None:
 
 def _check(path: Path, *, as_json: bool) -> int:
     from cotenant.planning.check import check_plan
-    from cotenant.reporting.results.promised import check_elements
+    from cotenant.reporting.results import check_elements
 
     found = check_plan(path, say=console(talk=True).print)
     if as_json:
@@ -211,36 +204,3 @@ def _check(path: Path, *, as_json: bool) -> int:
     if found.misses:
         return Exit.BREACH
     return Exit.OK if found.keeps_all else Exit.NOT_READY
-
-
-def _jobs(
-    file: Path, objective: "Objective", power_budget_w: float | None, work: str | None, db: Path | None,
-    *, as_json: bool,
-) -> None:  # fmt: skip
-    from cotenant.api.plan import plan_jobs
-    from cotenant.reporting.results.placed_jobs import job_elements
-
-    found = plan_jobs(file, objective=objective, power_budget_w=power_budget_w, work=work, db=db)
-    if as_json:
-        show_json(found)
-    else:
-        show_elements(job_elements(found))
-
-
-def _compare(draws: int, count: int, load: float, work: str | None, db: Path | None, *, as_json: bool) -> None:
-    from cotenant.api.plan import compare_policies
-    from cotenant.reporting.results.placed_jobs import policy_elements
-
-    talk = console(talk=True)
-    compared = compare_policies(
-        work=work,
-        db=db,
-        jobs=count,
-        draws=draws,
-        load=load,
-        progress=lambda done: talk.print(f"draw {done} of {draws}"),
-    )
-    if as_json:
-        show_json(compared)
-    else:
-        show_elements(policy_elements(compared))

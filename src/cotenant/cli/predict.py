@@ -57,8 +57,8 @@ def command(
 ) -> None:
     """Predict how the mixes of a STUDY (a file or a built-in study) would interfere, from runs."""
     from cotenant.api.predict import NextFor, predict
-    from cotenant.reporting.elements.terminal import terminal
-    from cotenant.reporting.results.predicted import prediction_elements
+    from cotenant.reporting.elements import to_terminal
+    from cotenant.reporting.results import prediction_elements
 
     found = predict(
         study,
@@ -77,4 +77,4 @@ def command(
         show_json(found)
     else:
         named = (study or "STUDY") if device is None else f"{study or 'STUDY'} --device {device}"
-        show(*terminal(prediction_elements(found, everything=everything or mix is not None, study=named)))
+        show(*to_terminal(prediction_elements(found, everything=everything or mix is not None, study=named)))

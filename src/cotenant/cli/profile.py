@@ -46,8 +46,8 @@ def command(
     """Show kernels by tenant, and the share of time in which those of two tenants ran at once."""
     from cotenant.api.profile import profile
     from cotenant.measure.events import silent
-    from cotenant.reporting.results.profiled import profile_elements
-    from cotenant.reporting.terminal.progress import watch
+    from cotenant.reporting.results import profile_elements
+    from cotenant.reporting.terminal import watch
 
     with nullcontext(silent) if quiet else watch(console(talk=True)) as listener:
         found = profile(

@@ -92,7 +92,7 @@ def command(
 
     from cotenant.api.run import run
     from cotenant.measure.events import Event, RunStarted, silent
-    from cotenant.reporting.terminal.progress import watch
+    from cotenant.reporting.terminal import watch
     from cotenant.store.folder import resume_command
 
     folder = resume
@@ -146,7 +146,7 @@ def _actively(study: str | None, devices: str | None, options: dict[str, Any], *
 
     from cotenant.api.active import run_active
     from cotenant.measure.events import silent
-    from cotenant.reporting.terminal.progress import watch
+    from cotenant.reporting.terminal import watch
 
     with nullcontext(silent) if quiet else watch(console(talk=True)) as watcher:
         return run_active(study, **options, listener=watcher)
@@ -159,15 +159,15 @@ def _write_report(folders: "Sequence[Path]", out: Path | None = None) -> None:
 
 
 def _show_known(known: "ActiveResult", *, everything: bool, as_json: bool) -> None:
-    from cotenant.reporting.elements.terminal import terminal
-    from cotenant.reporting.results.predicted import prediction_elements
+    from cotenant.reporting.elements import to_terminal
+    from cotenant.reporting.results import prediction_elements
 
     if as_json:
         show_json(known)
     else:
         show(
             f"{known.measured} of {known.mixes} mixes were measured: {known.why}.",
-            *terminal(prediction_elements(known.prediction, everything=everything)),
+            *to_terminal(prediction_elements(known.prediction, everything=everything)),
         )
         show_next(known.folders)
 
@@ -175,7 +175,7 @@ def _show_known(known: "ActiveResult", *, everything: bool, as_json: bool) -> No
 def _forecast(study: str, options: dict[str, Any], *, as_json: bool) -> int:
     from cotenant.api.run import dry_run, forecasts_on_each
     from cotenant.devices.group_names import each_of
-    from cotenant.reporting.terminal.forecast import forecast_tables
+    from cotenant.reporting.terminal import forecast_tables
 
     if named := each_of(options["devices"]):
         found = forecasts_on_each(study, named, options["overrides"])

@@ -74,11 +74,11 @@ def command(
     from cotenant.api.search import search
     from cotenant.ranking.folder import resume_command
     from cotenant.ranking.outcome import Began, Event, silent
-    from cotenant.reporting.results.searched import search_elements
-    from cotenant.reporting.terminal.search import watch
+    from cotenant.reporting.results import search_elements
+    from cotenant.reporting.terminal import watch_search
 
     folder = resume
-    with nullcontext(silent) if quiet else watch(console(talk=True)) as watcher:
+    with nullcontext(silent) if quiet else watch_search(console(talk=True)) as watcher:
 
         def listener(event: Event) -> None:
             nonlocal folder

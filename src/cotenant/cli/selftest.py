@@ -17,7 +17,7 @@ def command(*, device: str, on: str | None, insecure: bool, as_json: bool) -> in
     """Test timing, sharing, sensors and controls of DEVICE (default: cpu), for a bug report."""
     from cotenant.analyse.tabular import plain
     from cotenant.api.doctor import selftest, selftest_nodes
-    from cotenant.reporting.terminal.checkup import selftest_tables
+    from cotenant.reporting.terminal import selftest_tables
 
     if on is not None:
         nodes = selftest_nodes(device, on=on, insecure=insecure)

@@ -27,7 +27,7 @@ finishes accepted requests; a second signal ends it at once.
 """
 
 if TYPE_CHECKING:
-    from cotenant.fleet.serving.cluster_serve import OnCluster, Opened
+    from cotenant.fleet.serving import OnCluster, Opened
     from cotenant.serving.server import Listening
     from cotenant.serving.service import Service
 
@@ -84,7 +84,7 @@ def command(
     if on is not None:
         only_here = {"--device": device, "--grpc-port": grpc_port, "--record": record, "--dry-run": dry_run or None}
         _refuse(only_here, "can't be used with --on")
-        from cotenant.fleet.serving.cluster_serve import OnCluster
+        from cotenant.fleet.serving import OnCluster
         from cotenant.serving.server import Listening
 
         listening = Listening(host, port, tls_cert, tls_key, drain_s)
@@ -104,7 +104,7 @@ def command(
 
 def _simulated(tenants: Path, device: str | None, *, as_json: bool) -> int:
     from cotenant.api.serve import promise
-    from cotenant.reporting.results.promised import check_elements
+    from cotenant.reporting.results import check_elements
 
     checked = promise(tenants, device=device, say=console(talk=True).print)
     if as_json:
@@ -119,9 +119,9 @@ def _simulated(tenants: Path, device: str | None, *, as_json: bool) -> int:
 
 def _here(tenants: Path, device: str | None, listening: "Listening", *, as_json: bool) -> None:
     from cotenant.api.serve import serve
-    from cotenant.reporting.elements.terminal import terminal
-    from cotenant.reporting.results.promised import judged_elements
-    from cotenant.reporting.terminal.server import closing_lines, opening_lines
+    from cotenant.reporting.elements import to_terminal
+    from cotenant.reporting.results import judged_elements
+    from cotenant.reporting.terminal import closing_lines, opening_lines
 
     talk = console(talk=True)
 
@@ -147,7 +147,7 @@ def _here(tenants: Path, device: str | None, listening: "Listening", *, as_json:
     def ended(service: "Service") -> None:
         for line in closing_lines(service):
             talk.print(line, soft_wrap=True)
-        for part in terminal(judged_elements(service.judged(), simulated=service.basis == "simulated")):
+        for part in to_terminal(judged_elements(service.judged(), simulated=service.basis == "simulated")):
             talk.print(part)
 
     talk.print("Starting workers and measuring the cost of requests.")
@@ -181,7 +181,7 @@ def _refuse(given: Mapping[str, object], why: str) -> None:
 
 
 def _show_new_key(*, as_json: bool) -> None:
-    from cotenant.serving.http.access import new_key
+    from cotenant.serving.http import new_key
 
     key, hashed = new_key()
     if as_json:

@@ -24,7 +24,7 @@ def command(*, runs: tuple[Path, ...], skip_bad: bool, everything: bool, as_json
     from cotenant.errors import WatchedRuns
 
     if len(runs) == 1 and runs[0].is_file() and runs[0].suffix == ".json":
-        from cotenant.reporting.results.searched import search_file_elements
+        from cotenant.reporting.results import search_file_elements
 
         results = show_search_results(runs[0], skip_bad=skip_bad)
         if as_json:
@@ -36,7 +36,7 @@ def command(*, runs: tuple[Path, ...], skip_bad: bool, everything: bool, as_json
         result = show(runs)
     except WatchedRuns:
         from cotenant.api.watch import show_watched
-        from cotenant.reporting.results.watched import watched_elements
+        from cotenant.reporting.results import watched_elements
 
         watched = show_watched(runs)
         if as_json:

@@ -50,7 +50,7 @@ MEMORY_BYTES = 1 << 30
 GRACE_S = 10.0
 """Some expressions don't react to an interrupt."""
 EPILOG = """\b
-Examples:  cotenant sql "select mix, sharing, verdict, count(*) from trials group by all" runs/quick-*
+Examples:  cotenant sql "select mix, sharing, verdict, count(*) from trials group by all" runs/quick/*
            cotenant sql "select tenant, median(done_ns - intended_ns) / 1e6 as p50_ms
                          from requests where in_window and ok group by tenant" RUN
 
@@ -67,7 +67,7 @@ The tables are trials, tenants, requests, stages, samples and kernels, all read-
 def command(*, query: str, runs: tuple[Path, ...], timeout: float, as_json: bool) -> None:
     """Run QUERY over the records of any number of run folders."""
     from cotenant.api.records import sql
-    from cotenant.reporting.terminal.lists import QueryAnswer
+    from cotenant.reporting.terminal import QueryAnswer
 
     with bounded(memory_bytes=MEMORY_BYTES, seconds=timeout + GRACE_S):
         table = sql(query, runs, limit_s=timeout)

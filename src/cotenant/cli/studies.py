@@ -10,7 +10,7 @@ from cotenant.cli.output import as_json, show, show_json
 def command(*, as_json: bool) -> None:
     """List the built-in studies."""
     from cotenant.api.lists import list_studies
-    from cotenant.reporting.terminal.lists import study_list
+    from cotenant.reporting.terminal import study_list
 
     found = list_studies()
     if as_json:

@@ -23,7 +23,7 @@ def command(*, address: str, every: float, once: bool, as_json: bool) -> None:
     import time
 
     from cotenant.api.serve import top
-    from cotenant.reporting.terminal.server import status_parts
+    from cotenant.reporting.terminal import status_parts
 
     key = os.environ.get("COTENANT_KEY")
     status = top(address, key=key)

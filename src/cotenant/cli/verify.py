@@ -54,8 +54,7 @@ def command(*, runs: tuple[Path, ...], digest: bool, as_json: bool) -> int:
 
 
 def _words(verified: "Verified") -> str:
-    from cotenant.reporting.terminal.literal import literal
-    from cotenant.text import amount
+    from cotenant.text import amount, literal
 
     lines = [f"{verified.run}: {verified.state}, {amount(verified.trials, 'trial')}"]
     if verified.unsealed:

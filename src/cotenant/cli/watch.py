@@ -12,8 +12,8 @@ from cotenant.cli.output import Exit, as_json, console, show, show_json
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cotenant.analyse.neighbours.watching import Watched
-    from cotenant.measure.watch.watch_session import WatchSession
+    from cotenant.analyse.neighbours import Watched
+    from cotenant.measure.watch import WatchSession
 
 EPILOG = """\b
 Examples:  cotenant watch
@@ -21,6 +21,7 @@ Examples:  cotenant watch
            cotenant watch chat=localhost:8000 train=4711 --device cuda:0
            cotenant watch localhost:8080 --histogram http_request_duration_seconds
            cotenant watch chat=localhost:8000 train=4711 --probe train
+           cotenant watch --export 9109 --price 2.50
            cotenant watch --prometheus http://localhost:9090 --for 6h
 
 \b
@@ -42,6 +43,9 @@ code is 2 if whether some tenant slows another isn't decided.
               "slows; its clients wait meanwhile.")  # fmt: skip
 @click.option("--every", "every_s", metavar="SECONDS", type=click.FloatRange(min=1), default=2.0, show_default=True,
               help="Between two readings.")  # fmt: skip
+@click.option("--export", metavar="[HOST:]PORT", help="Serve what is learnt as metrics for Prometheus meanwhile.")
+@click.option("--price", metavar="PER-HOUR", type=click.FloatRange(min=0),
+              help="Of the device: with --export, each tenant's cost.")  # fmt: skip
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), default="runs", show_default=True,
               help="Where the run is stored.")  # fmt: skip
 @as_json
@@ -58,18 +62,24 @@ def command(
     where: str,
     probe: str | None,
     every_s: float,
+    export: str | None,
+    price: float | None,
     out: Path,
     as_json: bool,
 ) -> None:
     """Watch servers that already run: what each gets of the device, and who slows whom."""
     from cotenant.api.watch import watch
-    from cotenant.reporting.elements.terminal import terminal
-    from cotenant.reporting.results.watched import watched_elements
+    from cotenant.reporting.elements import to_terminal
+    from cotenant.reporting.results import watched_elements
 
     if prometheus is None and (where or since):
         raise click.UsageError("--where and --since belong to --prometheus.")
     if prometheus is not None and probe:
         raise click.UsageError("--probe needs servers that run on this machine, not --prometheus.")
+    if prometheus is not None and export:
+        raise click.UsageError("--export tells what is watched now; with --prometheus, servers are read back in time.")
+    if price is not None and not export:
+        raise click.UsageError("--price belongs to --export.")
     if prometheus is not None and targets:
         raise click.UsageError("Name servers or --prometheus, not both.")
     screen = console()
@@ -77,13 +87,13 @@ def command(
     with live:
         found = watch(
             *targets, device=device, seconds=seconds, every_s=every_s, histograms=histograms, prometheus=prometheus,
-            since_s=None if since is None else since.timestamp(), where=where, probe=probe, out=out,
-            progress=live.progress,
+            since_s=None if since is None else since.timestamp(), where=where, probe=probe, export=export,
+            price=price, out=out, progress=live.progress,
         )  # fmt: skip
     if as_json:
         show_json(found)
     else:
-        show(*terminal(watched_elements(found, everything=False)))
+        show(*to_terminal(watched_elements(found, everything=False)))
     _next(found)
     context.exit(Exit.OK if found.decided and found.influences else Exit.NOT_READY)
 
@@ -95,8 +105,6 @@ class _Live:
         self._terminal = terminal
         self._said = False
         self._notes = 0
-        self._latest: Watched | None = None
-        self._analyse_at = 0.0
         self._began = 0.0
         self._update: Callable[[object], None] | None = None
         self._close: Callable[[], None] | None = None
@@ -115,23 +123,18 @@ class _Live:
 
         now = time.monotonic()
         if not self._said:
-            self._said, self._began, self._analyse_at = True, now, now + 30
+            self._said, self._began = True, now
             names = ", ".join(track.tenant for track in session.targets.tracks)
             console(talk=True).print(f"watching {names}; Ctrl-C ends it. Records: {session.folder}", soft_wrap=True)
             self._open()
         self._warn(session)
         if self._update is None:
             return
-        if now >= self._analyse_at:
-            began = time.process_time()
-            self._latest = session.watched(looks="often")
-            # The analysis takes longer the longer it watches: it may take half a percent of a core.
-            self._analyse_at = now + max(30.0, 200 * (time.process_time() - began))
         from rich.console import Group
 
-        from cotenant.reporting.results.watched import live_parts
+        from cotenant.reporting.results import live_parts
 
-        self._update(Group(*live_parts(session, self._latest, now - self._began)))
+        self._update(Group(*live_parts(session, session.latest(), now - self._began)))
 
     def _warn(self, session: "WatchSession") -> None:
         """New notes go to stderr as they arise; on a terminal they are part of the view."""

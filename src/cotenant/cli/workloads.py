@@ -59,7 +59,7 @@ def list_command(*, words: str | None, kernels: bool, as_json: bool, **options: 
         raise click.UsageError(f"--{next(iter(asked))} requires --kernels.")
 
     from cotenant.api.lists import list_workloads
-    from cotenant.reporting.terminal.lists import workload_list
+    from cotenant.reporting.terminal import workload_list
 
     found = list_workloads(words, say=console(talk=True).print)
     if as_json:
@@ -75,7 +75,7 @@ def list_command(*, words: str | None, kernels: bool, as_json: bool, **options: 
 def servers_command(*, as_json: bool) -> None:
     """List the servers that `server: {preset: NAME, model: ...}` starts, and whether they are installed."""
     from cotenant.api.lists import list_servers
-    from cotenant.reporting.terminal.lists import server_list
+    from cotenant.reporting.terminal import server_list
 
     found = list_servers()
     if as_json:
@@ -106,7 +106,7 @@ def export_command(*, name: str, folder: Path, seed: int, dtype: str, gguf: bool
 
 def _kernels(name: str, asked: dict[str, Any], *, as_json: bool) -> None:
     from cotenant.api.lists import list_kernels
-    from cotenant.reporting.terminal.lists import kernel_page
+    from cotenant.reporting.terminal import kernel_page
 
     where = {key: asked.pop(key) for key in ("device", "software") if key in asked}
     trace = list_kernels(name, **where, **asked)

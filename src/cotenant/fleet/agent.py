@@ -59,7 +59,7 @@ class NodeAgent:
 
 def survey() -> dict[str, Any]:
     """Versions, clock, host and devices of this machine."""
-    from cotenant.devices.cpu.cpu_device import open_cpu
+    from cotenant.devices.cpu import open_cpu
 
     found = [open_cpu("cpu", None), *_gpus()]
     devices = []

@@ -9,8 +9,7 @@ from typing import Any
 from cotenant.errors import WorkloadError
 from cotenant.ranking.pretrained import PRETRAINED, fetched
 from cotenant.ranking.protocol import Kind
-from cotenant.workloads.models.directory import directory_entry
-from cotenant.workloads.models.entry import ModelEntry
+from cotenant.workloads.models import ModelEntry, directory_entry
 
 FAMILIES: Mapping[str, Kind] = {"vision": "image", "encoder": "text"}
 DEFAULT_DATA: Mapping[Kind, str] = {"image": "embedded:fashion@{image}", "text": "embedded:glosses"}
@@ -100,7 +99,7 @@ def family_name(candidate: Candidate) -> str:
 
 def _resolved(name: str, seed: int) -> list[Candidate]:
     from cotenant.workloads import find
-    from cotenant.workloads.models.workload import ModelWorkload
+    from cotenant.workloads.models import ModelWorkload
 
     folder = Path(name).expanduser()
     if folder.is_dir() and not (folder / "config.json").exists():
@@ -155,7 +154,7 @@ def _content(folder: Path) -> str:
 def find_candidate(name: str) -> ModelEntry:
     """The model with that name. Raises WorkloadError if it gives no features."""
     from cotenant.workloads.catalogue import find
-    from cotenant.workloads.models.workload import ModelWorkload
+    from cotenant.workloads.models import ModelWorkload
 
     workload = find(name)
     if not isinstance(workload, ModelWorkload) or workload.family not in FAMILIES:

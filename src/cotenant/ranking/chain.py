@@ -16,8 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from cotenant.errors import WorkloadError
 from cotenant.ranking.survey import ModuleSurvey, hidden_of, mode_for, survey
-from cotenant.workloads.models.entry import ModelEntry
-from cotenant.workloads.models.skeleton import skeleton
+from cotenant.workloads.models import ModelEntry, build_skeleton
 
 Weights = Mapping[str, torch.Tensor]
 Inputs = Mapping[str, torch.Tensor]
@@ -53,7 +52,7 @@ class Chain:
         self.entry = entry
         self.logits = logits
         self.mode = mode_for(entry, logits=logits)
-        self._model = skeleton(entry, self.mode)
+        self._model = build_skeleton(entry, self.mode)
         self._ties = len([*self._model.parameters()]) < len([*self._model.named_parameters(remove_duplicate=False)])
         self.survey: ModuleSurvey = survey(entry, self.mode, logits=logits)
         self.pieces = self.survey.pieces

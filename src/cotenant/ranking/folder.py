@@ -14,10 +14,11 @@ import numpy as np
 
 from cotenant import opening
 from cotenant.errors import RunFolderError
+from cotenant.opening import replace_file, sync
 from cotenant.ranking.protocol import Features, SearchSettings
-from cotenant.store.manifest import sync
 
 NAME = "search.json"
+DRAFT = f".{NAME}.new"
 RESULT = "result.json"
 SCHEMA = 1
 
@@ -36,7 +37,7 @@ class SearchFolder:
         try:
             path.mkdir(parents=True, exist_ok=True)
             # A search that was killed while it wrote its first note may start again.
-            if {entry.name for entry in path.iterdir()} - {_draft(path / NAME).name}:
+            if {entry.name for entry in path.iterdir()} - {DRAFT}:
                 raise RunFolderError(f"{path} is not empty", hint=f"choose another one, or {resume_command(path)}")
             folder = cls(path, {"schema_version": SCHEMA, "settings": dict(settings)})
             folder.note()
@@ -83,13 +84,13 @@ class SearchFolder:
         """Change the state atomically."""
         known = self._known | changes
         with self._explained():
-            self._replace(self.path / NAME, (json.dumps(known, indent=1, ensure_ascii=False) + "\n").encode())
+            replace_file(self.path / NAME, json.dumps(known, indent=1, ensure_ascii=False) + "\n", draft=DRAFT)
         self._known = json.loads(json.dumps(known))
 
     def write(self, name: str, text: str) -> Path:
         """Write another file atomically."""
         with self._explained():
-            self._replace(self.path / name, text.encode("utf-8", "backslashreplace"))
+            replace_file(self.path / name, text, draft=f".{name}.new")
         return self.path / name
 
     def have(self, leaf: str) -> int:
@@ -140,20 +141,6 @@ class SearchFolder:
             parts.append((int(first), int(last), path))
         return parts
 
-    @staticmethod
-    def _replace(path: Path, content: bytes) -> None:
-        draft = _draft(path)
-        try:
-            with draft.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-        except OSError:
-            draft.unlink(missing_ok=True)
-            raise
-        sync(path.parent)
-
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
         try:
@@ -166,10 +153,6 @@ class SearchFolder:
                 f"{self.path} can't be written: {what}",
                 hint=f"all features so far are safe; {step}, then {resume_command(self.path)}",
             ) from None
-
-
-def _draft(path: Path) -> Path:
-    return path.with_name(f".{path.name}.new")
 
 
 def resume_command(path: Path) -> str:

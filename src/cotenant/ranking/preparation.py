@@ -25,7 +25,7 @@ from cotenant.ranking.protocol import Data, Scorer, SearchSettings
 from cotenant.ranking.ranking import score
 from cotenant.ranking.reading import Read, piece_bytes
 from cotenant.ranking.tree import Path, TreeNode, grow
-from cotenant.workloads.models.workload import ModelWorkload
+from cotenant.workloads.models import ModelWorkload
 from cotenant.workloads.protocol import WorkloadSpec
 
 SLACK = 1.25

@@ -281,13 +281,12 @@ def _expected(folder: Path) -> Mapping[str, "torch.Tensor"]:
     """Names and shapes of the model that will read the weights."""
     import importlib
 
-    from cotenant.workloads.models.directory import directory_entry
-    from cotenant.workloads.models.skeleton import skeleton
+    from cotenant.workloads.models import build_skeleton, directory_entry
 
     (folder / "model.safetensors").touch()  # without weights it isn't a model directory
     entry = directory_entry(str(folder))
     importlib.import_module(entry.architecture.module)
-    expected: Mapping[str, torch.Tensor] = skeleton(entry, "classify").state_dict()
+    expected: Mapping[str, torch.Tensor] = build_skeleton(entry, "classify").state_dict()
     return expected
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.analyse.estimates.distributions import student_t
-from cotenant.analyse.sharing.slo import binomial_interval
+from cotenant.analyse.estimates import student_t
+from cotenant.analyse.sharing import binomial_interval
 from cotenant.ranking.protocol import Features, ItemScorer, Labels, Scorer, Tested
 from cotenant.ranking.scorers.classifiers import FOLDS
 from cotenant.tenancy.interval import Estimate

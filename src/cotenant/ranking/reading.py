@@ -13,9 +13,7 @@ from cotenant.errors import WorkloadError
 from cotenant.ranking.candidates import Candidate
 from cotenant.ranking.chain import Chain, Weights
 from cotenant.ranking.survey import survey
-from cotenant.workloads.models.skeleton import materialise, skeleton
-from cotenant.workloads.models.weights import load_and_tell
-from cotenant.workloads.models.weights_folder import check_weights
+from cotenant.workloads.models import build_skeleton, check_weights, load_and_tell, materialise
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ def read(candidate: Candidate, chain: Chain) -> Read:
 def _weights(candidate: Candidate, chain: Chain) -> dict[str, torch.Tensor]:
     entry, mode = candidate.entry, chain.mode
     if candidate.weights is None:
-        model = materialise(skeleton(entry, mode), device="cpu", dtype=torch.float32, seed=candidate.seed)
+        model = materialise(build_skeleton(entry, mode), device="cpu", dtype=torch.float32, seed=candidate.seed)
     else:
         check_weights(entry, candidate.weights)
         straight = _straight(Path(candidate.weights), chain)

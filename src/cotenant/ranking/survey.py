@@ -9,10 +9,7 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from cotenant.errors import WorkloadError
-from cotenant.workloads.models.entry import ModelEntry
-from cotenant.workloads.models.inputs import make_inputs
-from cotenant.workloads.models.skeleton import materialise, skeleton
-from cotenant.workloads.models.watching import Watch
+from cotenant.workloads.models import ModelEntry, Watch, build_skeleton, make_inputs, materialise
 from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.slices import ModelBlocks, find_blocks
 
@@ -57,7 +54,7 @@ def mode_for(entry: ModelEntry, *, logits: bool) -> str:
 
 def survey(entry: ModelEntry, mode: str, *, logits: bool = False) -> ModuleSurvey:
     """Watch a dry run on `meta`."""
-    model = materialise(skeleton(entry, mode), device="meta", dtype=torch.float32, seed=0)
+    model = materialise(build_skeleton(entry, mode), device="meta", dtype=torch.float32, seed=0)
     inputs: dict[str, Any] = {**_inputs(entry)}
     options: dict[str, Any] = {"use_cache": False} if entry.family == "decoder" else {}
     with Watch():

@@ -200,7 +200,7 @@ def worker_cores(device: str, allowed: Sequence[int]) -> tuple[int, ...] | None:
     if family != "cpu":
         return None
     if part:
-        from cotenant.devices.cpu.cores import parse_cores
+        from cotenant.devices.cpu import parse_cores
 
         return tuple(parse_cores(part))
     return tuple(allowed[1:]) if len(allowed) > 1 else tuple(allowed)

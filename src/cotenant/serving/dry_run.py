@@ -12,7 +12,7 @@ import numpy as np
 
 from cotenant.errors import ServingError
 from cotenant.planning.check import BASIS, SEEDS, Attained, Checked, interval_over_seeds
-from cotenant.planning.predictors.scheduled import OrderedTenant, OrderedTimes, in_order
+from cotenant.planning.predictors import OrderedTenant, OrderedTimes, in_order
 from cotenant.scheduling import Settings, TenantCosts
 from cotenant.serving.reloader import opened
 from cotenant.serving.tenants_file import Lane, ServedTenant, TenantsFile, lanes_of

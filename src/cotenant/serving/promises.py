@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.estimates.autocorrelation import Stretches
-from cotenant.analyse.estimates.quantiles import needed_for
+from cotenant.analyse.estimates import Stretches, needed_for
 from cotenant.analyse.judged_promises import NOT_COUNTED, JudgedPromise, judge
 from cotenant.serving.measures import SLOT_S, Lately, bin_of, quantile_ms
 from cotenant.serving.service import Service

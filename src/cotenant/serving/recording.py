@@ -306,7 +306,7 @@ class Recorder:
             "dtype": entry.dtype,
             "load": STUDY,
             **slo_columns(entry.slo),
-            "share": None if entry.share_of_time is None else f"{100 * entry.share_of_time:g}%",
+            "share": f"{entry.share:g}%" if isinstance(entry.share, float) else None,
             "weights": entry.weights or f"random({entry.seed})",
             "facts": json.dumps({"mode": entry.mode, "tokens": entry.tokens}),
         }

@@ -30,7 +30,7 @@ from cotenant.serving.service import Service
 from cotenant.serving.tenants_file import TenantsFile
 from cotenant.serving.tracing import trace
 from cotenant.tenancy.device_names import DeviceName
-from cotenant.workloads.servers.process import STARTED_BY_RUN
+from cotenant.workloads.servers import STARTED_BY_RUN
 
 log = logging.getLogger(__name__)
 

@@ -3,25 +3,22 @@
 import asyncio
 import time
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from cotenant.errors import BadInput
-from cotenant.scheduling import BatchCurve, Chunk, ChunkCost, RequestId, TenantAdded, TenantCosts, some_batches
+from cotenant.scheduling import Chunk, RequestId, TenantAdded, TenantCosts
 from cotenant.serving.conductor import Conductor
 from cotenant.serving.tenants_file import ServedTenant, TenantsFile
 from cotenant.serving.tensors import SIZES, Parcel, Signature, Tensor
 from cotenant.serving.workers.admission import check_floor
 from cotenant.serving.workers.station import Ended
 from cotenant.serving.workers.work import ChunkProgress, Prompt, ScoredToken
-from cotenant.workloads.protocol import WorkloadSpec
 
 if TYPE_CHECKING:
-    from cotenant.devices.simulated.simulated_gpu import SimulatedGpuDevice
-    from cotenant.prediction.contention.layout import Part
+    from cotenant.devices.simulated import SimulatedGpuDevice
+    from cotenant.prediction.contention import Part
     from cotenant.serving.device_setup import DividedDevice
 
-CHUNKS = 4
-"""Equal chunks of a request."""
 ZERO_TOKEN = 72
 """The token of every answer: a letter in the byte tokenizer."""
 
@@ -39,7 +36,7 @@ async def open_simulated(
     Raises:
         ServingError: An objective is below the solo time of a request.
     """
-    from cotenant.devices.simulated.simulated_gpu import open_simulated as open_gpu
+    from cotenant.devices.simulated import open_simulated as open_gpu
 
     gpu = open_gpu(file.device)
     workers = {conductor: SimulatedWorker(conductor) for conductor in own.values()}
@@ -47,7 +44,7 @@ async def open_simulated(
     known = {}
     for name, conductor in own.items():
         tenant, worker = file.tenants[name], workers[conductor]
-        costs, signature = await asyncio.to_thread(_known, _Held(gpu, file.settings), tenant, parts[name])
+        costs, signature = await asyncio.to_thread(_known, gpu, file.settings, tenant, parts[name])
         contract = tenant.contract(name)
         check_floor(contract, costs)
         known[name] = costs, signature
@@ -160,7 +157,7 @@ class SimulatedWorker:
 
 def _parts(names: list[str], division: "DividedDevice | None") -> "dict[str, Part | None]":
     """Each tenant's part of the GPU; None: all of it."""
-    from cotenant.devices.simulated.simulated_gpu import SimulatedArrangement
+    from cotenant.devices.simulated import SimulatedArrangement
 
     if division is None:
         return dict.fromkeys(names)
@@ -168,93 +165,23 @@ def _parts(names: list[str], division: "DividedDevice | None") -> "dict[str, Par
     return dict(zip(names, division.arrangement.layout.parts, strict=True))
 
 
-class _Held(NamedTuple):
-    """A simulated GPU at the clock and power limit of a plan."""
-
-    device: "SimulatedGpuDevice"
-    settings: Mapping[str, Any]
-
-
-def _known(gpu: _Held, tenant: ServedTenant, part: "Part | None") -> tuple[TenantCosts, Signature]:
-    """Simulated costs, and the model's signature on the meta device."""
+def _known(
+    gpu: "SimulatedGpuDevice", settings: Mapping[str, Any], tenant: ServedTenant, part: "Part | None"
+) -> tuple[TenantCosts, Signature]:
+    """Simulated costs at the clock and power limit of a plan, and the model's signature on the meta device."""
+    from cotenant.prediction.request_costs import PartOfGpu, request_costs
     from cotenant.serving.workers.servable import build_servable, with_cache
 
-    spec = gpu.device.spec(tenant.spec())
-
-    def times(**changes: Any) -> dict[int, float]:
-        """By batch."""
-        return {
-            size: _request_s(
-                gpu, spec.model_copy(update={"batch": size * spec.batch, **changes}), part, tenant.slowdown
-            )
-            for size in some_batches(tenant.most_at_once)
-        }
-
-    built = build_servable(spec, device="meta", dtype=gpu.device.default_dtype)
-    signature = built.signature
-    if isinstance(built.sample, Prompt) and gpu.device.served(spec):
-        prompt, step = _steps(gpu, spec, part, tenant)
-        steps = max(1, built.sample.tokens - 1)
-        costs = TenantCosts((_cost(prompt),), BatchCurve(), _cost(step[1]), BatchCurve.through(step), steps)
-    elif isinstance(built.sample, Prompt):
-        prompt = _request_s(gpu, spec.model_copy(update={"mode": "prefill", "tokens": None}), part, tenant.slowdown)
-        step = times(mode="decode", tokens=None)
-        steps = max(1, built.sample.tokens - 1)
-        costs = TenantCosts((_cost(prompt),), BatchCurve(), _cost(step[1]), BatchCurve.through(step), steps)
-    else:
-        whole = times()
-        costs = TenantCosts((_cost(whole[1] / CHUNKS),) * CHUNKS, BatchCurve.through(whole))
-    return with_cache(costs, built), signature
-
-
-def _steps(gpu: _Held, spec: WorkloadSpec, part: "Part | None", tenant: ServedTenant) -> tuple[float, dict[int, float]]:
-    """Seconds of a prompt in an idle engine, and of steps by number of sequences."""
-    from cotenant.prediction.contention.layout import whole_of
-    from cotenant.prediction.engines.step import StepShape
-
-    device, whole = gpu.device, whole_of(gpu.device.gpu)
-    locked = device.controls(gpu.settings).limits.clock_mhz
-    clock = device.locked_clock(whole, locked)
-    engine = device.engine_queue(spec, whole, clock_mhz=clock)
-
-    def step_s(step: StepShape) -> float:
-        """The plan's slowdown is relative to the entire GPU; a step never takes less than alone on its part."""
-        alone = device.engine_step(spec, whole, step, clock_mhz=clock).alone_ns() / 1e9
-        if part is None:
-            return alone
-        here = device.engine_step(spec, part, step, clock_mhz=device.locked_clock(part, locked))
-        return max(here.alone_ns() / 1e9, alone * tenant.slowdown)
-
-    context = engine.prompt + engine.output / 2
-    sizes = some_batches(min(tenant.most_at_once, engine.held))
-    prompt = step_s(StepShape(queries=(float(engine.prompt),), contexts=(0.0,)))
-    return prompt, {size: step_s(StepShape(size, size * context)) for size in sizes}
-
-
-def _request_s(gpu: _Held, spec: WorkloadSpec, part: "Part | None", slowdown: float) -> float:
-    """Time of a request on its part of the GPU.
-
-    The plan's slowdown is that beside its neighbours, relative to the entire GPU alone. A plan that was edited by hand
-    may give a smaller part than it was predicted for: a request never takes less than alone on its part.
-    """
-    from cotenant.prediction.contention.layout import whole_of
-
-    whole_s = _solo_s(gpu, spec, whole_of(gpu.device.gpu))
-    return whole_s if part is None else max(_solo_s(gpu, spec, part), whole_s * slowdown)
-
-
-def _solo_s(gpu: _Held, spec: WorkloadSpec, part: "Part") -> float:
-    """Time of a request alone on a part of the GPU: the host launches, the device follows."""
-    import numpy as np
-
-    device, settings = gpu
-    controls = device.controls(settings)
-    clock = device.locked_clock(part, controls.limits.clock_mhz)
-    trace = device.trace(device.request(spec), part, controls, clock_mhz=clock)
-    launched = np.cumsum(trace.launch_ns)
-    remaining = np.cumsum(trace.duration_ns[::-1])[::-1]
-    return float(np.max(launched + remaining) + trace.before_ns + trace.after_ns) / 1e9
-
-
-def _cost(seconds: float) -> ChunkCost:
-    return ChunkCost(seconds, seconds, seconds)
+    spec = gpu.spec(tenant.spec())
+    on = None if part is None else PartOfGpu(part, tenant.slowdown)
+    controls = gpu.controls(settings)
+    costs = request_costs(
+        gpu,
+        spec,
+        tenant.most_at_once,
+        clock_of=lambda part: gpu.locked_clock(part, controls.limits.clock_mhz),
+        controls=controls,
+        on=on,
+    )
+    built = build_servable(spec, device="meta", dtype=gpu.default_dtype)
+    return with_cache(costs, built), built.signature

@@ -3,21 +3,22 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from cotenant.errors import SchedulingError, StudyError
-from cotenant.scheduling import Contract, Fairness, ServiceClass, settle_shares
+from cotenant.scheduling import Contract, Fairness, settle_shares
 from cotenant.study.files import Problem, read_tenants_file
 from cotenant.study.model import Study
-from cotenant.tenancy.objective import Deadline
+from cotenant.tenancy.objective import Deadline, contract_of
 from cotenant.tenancy.plan_document import PlanDevice, PlanSeat, PromisedTime, plan_in
 from cotenant.tenancy.sharing import SPLITTING_MODES, TURNS, Sharing, SharingText
 from cotenant.tenancy.tenant_entry import GROUP, TenantEntry
 from cotenant.tenancy.values import Count, Frozen, Name, Text
 from cotenant.text import amount
 from cotenant.workloads.protocol import WorkloadSpec
+from cotenant.workloads.servers import is_server
 
 # Lanes of tenants: those that take turns on the device, those with a part of it each, those of each backend.
 
@@ -68,11 +69,6 @@ class ServedTenant(TenantEntry):
         """When its requests are due."""
         return Deadline.of(self.slo)
 
-    @property
-    def share_of_time(self) -> float | None:
-        """Guaranteed fraction of the device's time."""
-        return self.share / 100 if isinstance(self.share, float) else None
-
     def spec(self, together: int = 1) -> WorkloadSpec:
         """The model and the size of a request."""
         spec = super().spec(together)
@@ -80,9 +76,7 @@ class ServedTenant(TenantEntry):
 
     def contract(self, name: str) -> Contract:
         """Its contract."""
-        service = ServiceClass.BEST_EFFORT if self.best_effort else ServiceClass.GUARANTEED
-        due = self.deadline
-        return Contract(name, due.latency_s, self.share_of_time, self.hard, service, per_step_s=due.per_step_s)
+        return contract_of(name, self.slo, share=self.share, hard=self.hard, best_effort=self.best_effort)
 
     def scheduled_contract(self, name: str, tokens: int) -> Contract:
         """The contract for the scheduler: a backend's request is one chunk, so it includes the time of its tokens."""
@@ -205,8 +199,9 @@ def _lacking(entry: TenantEntry) -> Iterator[tuple[tuple[str, ...], str]]:
             Deadline.of(entry.slo)
         except ValueError as error:
             yield ("slo",), str(error)
-    of_tokens = any(objective.metric != "latency" for objective in entry.slo)
-    if entry.workload is not None and of_tokens and entry.mode != "generate":
+    if entry.workload is not None and is_server(entry.workload):
+        yield ("workload",), "to forward requests to a server, serve needs a backend instead: {openai: ADDRESS}"
+    if not entry.has_tokens and any(objective.metric != "latency" for objective in entry.slo):
         yield (), "ttft and tpot are times of generated tokens: add mode: generate"
     if entry.train:
         yield ("train",), "a training step has no requests to serve; with `job` serve leaves the tenant out"
@@ -265,7 +260,9 @@ def _planned(device: PlanDevice, source: str) -> TenantsFile:
             continue
         if not seat.expected:
             raise StudyError(f"{source} has no objective for {name}", hint="give it an `slo` and plan again")
-        own = {"priority": seat.priority, "slowdown": max(1.0, seat.slowdown)} if divided else {"share": seat.share}
+        own: dict[str, Any] = {"share": seat.share}
+        if divided:  # each has a worker of its own
+            own = {"priority": seat.priority, "slowdown": max(1.0, seat.slowdown), "group": GROUP}
         promised = {
             objective.label: seat.expected[label]
             for objective, label in zip(seat.objectives, seat.expected, strict=True)

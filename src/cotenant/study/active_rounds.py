@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from cotenant.prediction.interference.forecast import MixForecast, PredictedMixes
+from cotenant.prediction.interference import MixForecast, PredictedMixes
 from cotenant.study.mixes import MixLists
 from cotenant.study.model import BlocksEntry, Study, Until
 from cotenant.tenancy.sharing import Sharing

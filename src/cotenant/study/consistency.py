@@ -7,6 +7,7 @@ from cotenant.study.expand import label_of, trials_per_block
 from cotenant.study.mixes import Mix, MixLists, mixes_of, pair_label
 from cotenant.study.model import Study
 from cotenant.study.windows import expected
+from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.document import Path
 from cotenant.tenancy.load import MOST_ARRIVALS, Load
 from cotenant.tenancy.objective import objective_for
@@ -14,7 +15,7 @@ from cotenant.tenancy.sharing import EQUAL
 from cotenant.tenancy.words import did_you_mean, shown
 from cotenant.text import amount
 from cotenant.workloads.protocol import in_steps
-from cotenant.workloads.servers.spec import is_server
+from cotenant.workloads.servers import is_server
 
 MOST_TENANTS = 200
 MOST_TRIALS = 100_000
@@ -255,7 +256,8 @@ def demanding(study: Study) -> tuple[str, ...]:
 def _open_loads(study: Study, name: str) -> Sequence[tuple[Load, float]]:
     """Loads with a rate, which a tenant without batching may not keep up with, and their rates."""
     entry = study.tenants[name]
-    if is_server(entry.workload or "") or in_steps(entry.spec()):
+    batches = entry.most_at_once > 1 and DeviceName(study.device or "").simulated
+    if batches or is_server(entry.workload or "") or in_steps(entry.spec()):
         return ()
     loads = study.loads if entry.arrivals is None else (entry.arrivals,)
     return [(load, load.rate_rps) for load in loads if load.rate_rps is not None]

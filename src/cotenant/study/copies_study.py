@@ -1,13 +1,20 @@
-"""The studies behind `copies`: a single copy at rising load, then 1 to N copies under every way to share. Pure."""
+"""The studies behind `copies`: a single copy at rising load, then 1 to N copies under every way to share."""
 
 import math
+import re
+import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from cotenant.study.files import study_from
+from pydantic import ValidationError
+
+from cotenant.errors import StudyError
+from cotenant.study.files import load_study, study_from
 from cotenant.study.model import Study
 from cotenant.study.windows import LONGEST_S
 from cotenant.tenancy.load import MOST_OUTSTANDING, Load
+from cotenant.tenancy.tenant_entry import TenantEntry
 
 SEPARATE = ("processes", "pinned", "mps", "mig")
 """Ways to share in which each tenant is a process of its own, as copies of a server are."""
@@ -31,6 +38,44 @@ def ways_among(modes: Sequence[str], *, gpu: bool) -> list[str | dict[str, str]]
             if mode == "mps" and gpu:
                 ways.append({"mps": "equal"})
     return ways
+
+
+def server_tenant(
+    server: str | Path, workload: str, request: Mapping[str, Any], ready: str, memory: str
+) -> tuple[str, dict[str, Any], str | None]:
+    """The name of the server, its tenant as in a file, and the file's device."""
+    path = Path(server)
+    words = shlex.split(str(server)) if "{" in str(server) or not path.suffix else []
+    if path.suffix in {".yaml", ".yml"} and len(str(server).split()) == 1:
+        study = load_study(path)
+        if len(study.tenants) != 1:
+            raise StudyError(
+                f"{path} has {len(study.tenants)} tenants", hint="copies are of one server: give a file with one tenant"
+            )
+        [(name, entry)] = study.tenants.items()
+        return name, entry.model_dump(mode="json", exclude_defaults=True), study.device
+    if "{port}" not in str(server):
+        free, fixed = re.subn(r"(--?p(?:ort)?[= ])\d+", r"\1{port}", str(server))
+        raise StudyError(
+            "the command has no {port}: each copy needs a port of its own",
+            hint=f'write cotenant copies "{free if fixed else free + " --port {port}"}"',
+        )
+    name = Path(words[0]).name if words else "server"
+    known = {"python", "python3", "env", "bash", "sh"}
+    label = "server" if name in known or not name.replace("-", "").replace("_", "").isalnum() else name
+    start = {"start": str(server), "ready": ready, **({"memory": memory} if memory else {})}
+    return label, {"workload": workload, "server": start, **request}, None
+
+
+def load_asked(load: str | None, rate: str | None) -> Load | None:
+    """The load of each copy, or the rate of all of them. Raises StudyError."""
+    try:
+        if rate is not None:
+            return TenantEntry.model_validate({"workload": "null", "rate": rate}).load
+        return None if load is None else Load.model_validate(load)
+    except ValidationError as error:
+        said = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+        raise StudyError(f"{rate or load}: {said}", hint="write --rate 20/s or --load 'closed(16)'") from None
 
 
 def levels_from(load: Load | None) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from cotenant.tenancy.nouns import Block, Tenant, Trial
 from cotenant.tenancy.records import APART, OWN
 from cotenant.tenancy.sharing import ALONE, Sharing
 from cotenant.tenancy.values import Controls
-from cotenant.workloads.servers.spec import is_server
+from cotenant.workloads.servers import is_server
 
 Layouts = Mapping[tuple[str, str], Sequence[Sharing]]
 """By the label of a mix and the mode."""
@@ -44,7 +44,8 @@ def expand(
     """The trials of a block in random order.
 
     A block contains a solo trial (sharing `alone`) of every tenant that appears in any mix, at each load and setting:
-    the baseline. Then each mix under each sharing, setting and load, each combination once.
+    the baseline. Then each mix under each sharing, setting and load, `visits` times (once by default): tenants alone
+    hardly vary, and mixes whose tenants meet by chance on a core vary a lot.
 
     ``Trial.seed`` is the same for all trials of a block: with `arrival_seed` a tenant sees the same arrivals alone
     and in company, so any difference is due to the company.
@@ -144,11 +145,16 @@ def _levels(study: Study, mix: Mix) -> tuple[Load | None, ...]:
 def _cells(
     study: Study, modes: Sequence[str], members: Sequence[str], layouts: Layouts = NO_LAYOUTS
 ) -> tuple[_Cell, ...]:
-    """The block's trials in canonical order, each once."""
+    """The block's trials in canonical order: each tenant alone once, each way to share a mix as often as asked."""
     once: dict[tuple[str, ...], _Cell] = {}
     for cell in [*_solo_cells(study), *_shared_cells(study, modes, layouts)]:
         once.setdefault(_identity(cell), cell)
-    return tuple(_placed(cell, spread) for spread in placements(study.spread, members) for cell in once.values())
+    return tuple(
+        _placed(cell, spread)
+        for spread in placements(study.spread, members)
+        for cell in once.values()
+        for _ in range(1 if cell.sharing.mode == ALONE else study.blocks.visits)
+    )
 
 
 def _placed(cell: _Cell, spread: SpreadOver) -> _Cell:

@@ -5,12 +5,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from cotenant import opening
-from cotenant.errors import CotenantError, StudyError
+from cotenant.errors import CotenantError, SchedulingError, StudyError
 from cotenant.study.consistency import EVERY_TENANT, contradictions, disagreeing_shares
 from cotenant.study.model import Study
 from cotenant.study.overrides import apply_overrides
@@ -19,8 +20,9 @@ from cotenant.study.workload_check import unknown_workloads
 from cotenant.tenancy import document as where
 from cotenant.tenancy.document import NotYaml, Tree, read
 from cotenant.tenancy.load import Load
+from cotenant.tenancy.objective import contract_of
 from cotenant.tenancy.plan_document import is_plan
-from cotenant.tenancy.sharing import SCHEDULED, Sharing
+from cotenant.tenancy.sharing import SCHEDULED, SERVED_SOFTWARE, Sharing
 from cotenant.tenancy.validation_errors import problems_of
 from cotenant.tenancy.words import did_you_mean, shown
 from cotenant.text import amount
@@ -90,8 +92,24 @@ def to_measure(study: Study) -> Iterator[Problem]:
             yield ("tenants", name), "needs a workload: what only has a backend can be served, not measured"
     for index, sharing in enumerate(study.sharing if study.sharing != "all" else ()):
         if isinstance(sharing, Sharing) and sharing.mode == SCHEDULED:
-            sentence = "scheduled is how `cotenant serve` shares a device: it is measured by --record while serving"
-            yield ("sharing", index), sentence
+            for name in study.measured():
+                for sentence in _unordered(study, name):
+                    yield ("sharing", index), f"scheduled needs {sentence}: {name}"
+
+
+def _unordered(study: Study, name: str) -> Iterator[str]:
+    """What keeps a server from ordering the requests of a tenant."""
+    entry = study.tenants[name]
+    if entry.train or (entry.software or ("eager",))[0] not in SERVED_SOFTWARE:
+        yield "models that the server runs itself"
+    if not all(load.open for load in ([entry.arrivals] if entry.arrivals else study.loads)):
+        yield "requests that arrive at a rate, such as rate: 20/s"
+    try:
+        contract_of(name, entry.slo, share=entry.share, hard=entry.hard, best_effort=entry.best_effort)
+    except ValueError as error:
+        yield "an objective, such as slo: 50ms" if not entry.slo else f"a deadline; {error}"
+    except SchedulingError as error:
+        yield f"a contract; {error.message}"
 
 
 def load_with_tenants(name_or_path: str | Path, tenants_of: str | Path, overrides: Sequence[str] = ()) -> Study:
@@ -174,7 +192,8 @@ def _find(name_or_path: str | Path) -> Path:
         hint = "name a tenants file: YAML with the key tenants"
         raise StudyError(f"{shown(name)[1:-1]} can't be read: there is no such file", hint=hint)
     near = did_you_mean(path.stem, builtin_names())
-    raise StudyError(f"there is no study {shown(name)}, neither a file nor a built-in one{near}", hint=built_in)
+    hint = f"write it: cotenant init --out {quote(name)}" if path.suffix in {".yaml", ".yml"} and not near else built_in
+    raise StudyError(f"there is no study {shown(name)}, neither a file nor a built-in one{near}", hint=hint)
 
 
 def _text_of(path: Path, source: str) -> str:

@@ -95,8 +95,10 @@ def first_file(models: Sequence[str], device: str, source: str) -> str:
     lines = [
         "# Tenants of one device. `cotenant run`, `predict`, `plan` and `serve` read the same file.",
         f"device: {_scalar(device)}",
-        "mixes: [all]            # all tenants together, each compared with itself alone",
-        *_ways(device),
+        "mixes: [all]            # all tenants together, each compared with itself alone"
+        if len(models) > 1
+        else "mixes: [solo]           # alone; write [all] once it has a neighbour",
+        *(_ways(device) if len(models) > 1 else []),
         "tenants:",
     ]
     taken: set[str] = set()

@@ -56,6 +56,9 @@ class BlocksEntry(Frozen):
 
     min: Count = Field(default=3, description="At least this many blocks, however precise the answer is.")
     max: Count = Field(default=1000, description="At most this many blocks, however imprecise the answer is.")
+    visits: Count = Field(
+        default=1, description="Trials of each way to share a mix in a block; of each tenant alone there is one."
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -4,14 +4,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cotenant.errors import PredictionError
-from cotenant.text import listed
+from cotenant.errors import PredictionError, StudyError
+from cotenant.text import amount, did_you_mean, listed
 
 if TYPE_CHECKING:
     from cotenant.devices.target import TargetDevice
-    from cotenant.prediction.interference.forecasting import Asked, Engine
-    from cotenant.prediction.interference.gathered import Gathered, Learnt, SoloTenant
-    from cotenant.prediction.interference.gpu_mixes import GpuMixes
+    from cotenant.prediction.interference import Asked, Engine, Gathered, GpuMixes, Learnt, SoloTenant
     from cotenant.study.model import Study
     from cotenant.tenancy.identity import TenantIdentity
     from cotenant.tenancy.load import Load
@@ -31,6 +29,39 @@ def place_of(study: "Study", device: str | None) -> "TargetDevice":
     return place_at(study.device if device is None else device)
 
 
+def groups_of(study: "Study", mix: str | None) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
+    """The requested mixes, by tenants' names, and a sentence if some of the study's are too large."""
+    from cotenant.prediction.interference import LARGEST
+
+    if mix is None:
+        groups = tuple(group.members for group in study.mix_list())
+    else:
+        names = tuple(name.strip() for name in mix.split("+"))
+        if not all(names):
+            raise StudyError(f"the mix {mix!r} has a name missing", hint="join tenants by one +: --mix a+b")
+        for name in names:
+            if name not in study.tenants:
+                raise StudyError(
+                    f"the study has no tenant {name!r}",
+                    hint=did_you_mean(name, study.tenants) or f"its tenants are {', '.join(study.tenants)}",
+                )
+        groups = (names,)
+    if not groups:
+        raise StudyError(
+            "the study has no mix of several tenants", hint="add `mixes: [solo, pairs]`, or name one: --mix a+b"
+        )
+    possible = tuple(group for group in groups if 2 <= len(group) <= LARGEST)
+    if not possible:
+        group = groups[0]
+        raise StudyError(
+            f"{' + '.join(group)} has {len(group)} tenants; mixes of 2 to {LARGEST} can be predicted",
+            hint="name fewer tenants with --mix a+b+c",
+        )
+    over = len(groups) - len(possible)
+    of_more = f"{amount(over, 'mix was', 'mixes were')} left out: mixes of 2 to {LARGEST} tenants can be predicted"
+    return possible, ((of_more,) if over else ())
+
+
 def asked_of(
     study: "Study", target: "TargetDevice", learnt: "Learnt", *, study_name: str, exact: bool = False
 ) -> "Asked":
@@ -46,8 +77,7 @@ def asked_of(
     Raises:
         PredictionError: A tenant was not measured alone, and there is no other source.
     """
-    from cotenant.prediction.interference.covariance import CPU_PRIOR_HALF
-    from cotenant.prediction.interference.forecasting import Asked
+    from cotenant.prediction.interference import CPU_PRIOR_HALF, Asked
     from cotenant.tenancy.identity import not_used
 
     asked = {
@@ -133,8 +163,7 @@ def _foreign_basis(learnt: "Learnt") -> dict[str, str]:
 
 def asked_of_tables(target: "TargetDevice", learnt: "Learnt") -> "Asked":
     """The tenants of tables, which nothing but their times alone and their use of the device describe."""
-    from cotenant.prediction.interference.covariance import CPU_PRIOR_HALF
-    from cotenant.prediction.interference.forecasting import Asked
+    from cotenant.prediction.interference import CPU_PRIOR_HALF, Asked
 
     evidence, uses = with_tables(learnt, {})
     common: dict[str, Any] = {
@@ -219,8 +248,7 @@ def on_cpu(solos: "Sequence[SoloTenant]", cores: int, bytes_per_s: float | None)
     """Features, priors by way to share, times and memory of CPU tenants that were measured alone."""
     import numpy as np
 
-    from cotenant.prediction.interference.covariance import CPU, CPU_THREADS
-    from cotenant.prediction.interference.profiles import CpuProfiles, cores_wanted, roofline_shared
+    from cotenant.prediction.interference import CPU, CPU_THREADS, CpuProfiles, cores_wanted, roofline_shared
 
     service = np.array([solo.service_ns for solo in solos])
     used = np.array([solo.service_ns if solo.device_ns is None else solo.device_ns for solo in solos])
@@ -259,11 +287,17 @@ def _on_gpu(
     import numpy as np
 
     from cotenant.devices.target import twin_of
-    from cotenant.prediction.calibration.solo import calibrating
-    from cotenant.prediction.interference.covariance import GPU, GPU_PRIOR_HALF, PLAIN_PRIOR_HALF
-    from cotenant.prediction.interference.elsewhere import is_elsewhere, plain_trace
-    from cotenant.prediction.interference.gpu_mixes import GpuMixes
-    from cotenant.prediction.interference.profiles import power_use, profiles_of
+    from cotenant.prediction.calibration import calibrating
+    from cotenant.prediction.interference import (
+        GPU,
+        GPU_PRIOR_HALF,
+        PLAIN_PRIOR_HALF,
+        GpuMixes,
+        is_elsewhere,
+        plain_trace,
+        power_use,
+        profiles_of,
+    )
     from cotenant.tenancy.sharing import Sharing
     from cotenant.workloads.protocol import WorkloadSpec
 

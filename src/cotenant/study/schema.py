@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.study.model import Study
-from cotenant.workloads.servers.spec import PRESETS
+from cotenant.workloads.servers import PRESETS
 
 
 def json_schema() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from cotenant.tenancy.document import Path
 from cotenant.tenancy.words import shown
 from cotenant.text import amount
 from cotenant.workloads.protocol import ExecutesToCheck, WorkloadSpec
-from cotenant.workloads.servers.spec import OPENAI, SERVERS
+from cotenant.workloads.servers import OPENAI, SERVERS
 
 
 def check_workloads(study: Study, *, execute: bool = True, simulated: bool = False) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ def check_workloads(study: Study, *, execute: bool = True, simulated: bool = Fal
 
 def _times_tokens(spec: WorkloadSpec) -> bool:
     """False for servers and commands whose answers come as a whole; what models do depends on their mode."""
-    from cotenant.workloads.servers.openai import times_tokens
+    from cotenant.workloads.servers import times_tokens
     from cotenant.workloads.yours.command import PREFIX as COMMAND
 
     if spec.name.startswith(OPENAI):

@@ -58,6 +58,8 @@ class TenantIdentity:
     """Of the software, major and minor."""
     tf32: bool | None = None
     attention: str | None = None
+    channels_last: bool | None = None
+    loading_s: float | None = None
     quantised: str | None = None
     """Empty: as the number format says."""
     parallel: int | None = None
@@ -113,6 +115,8 @@ class TenantIdentity:
             version=version,
             tf32=spec.tf32,
             attention=spec.attention,
+            channels_last=spec.channels_last,
+            loading_s=spec.loading_s,
             quantised=spec.quantised or "",
             parallel=spec.parallel,
             train=spec.train,
@@ -162,6 +166,8 @@ class TenantIdentity:
                 "software": None if self.software == "eager" else self.software,
                 "tf32": bool(self.tf32),
                 "attention": self.attention or "fused",
+                "channels_last": bool(self.channels_last),
+                "loading_s": self.loading_s or 0.0,
                 "quantised": self.quantised or None,
                 "parallel": self.parallel or 1,
                 "train": bool(self.train),

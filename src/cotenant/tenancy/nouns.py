@@ -24,6 +24,12 @@ class Tenant(Frozen):
     slo: ObjectivesText = ()
     priority: int = 0
     share: float | str | None = None
+    at_once: int = Field(default=1, ge=1)
+    """Most requests that a server executes together."""
+    hard: bool = True
+    """A server refuses its requests that can't be in time."""
+    best_effort: bool = False
+    """A server gives it no share of the device's time."""
     member: str | None = None
     """Name of the group member it runs on; None if the device is not a group."""
     threads: int | None = Field(default=None, ge=1)

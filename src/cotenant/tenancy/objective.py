@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
+from cotenant.scheduling import Contract, ServiceClass
 from cotenant.tenancy.values import LATENCY_SCHEMA, quantile_written, read_latency
 from cotenant.tenancy.words import did_you_mean, expected, key_shown
 
@@ -102,13 +103,26 @@ class Deadline:
 
     @classmethod
     def of(cls, objectives: Objectives) -> Self:
-        """The deadline that keeps the objectives. Raises ValueError."""
+        """The deadline that keeps the objectives. Raises ValueError.
+
+        Where only the first token has an objective, each of the others may take as long.
+        """
         latency, first, step = (objective_for(objectives, metric) for metric in METRICS)
         whole = latency or first
         if whole is None or (latency is not None and (first is not None or step is not None)):
             raise ValueError("state one latency, or ttft and tpot")
         quantile = max(objective.quantile for objective in objectives)
-        return cls(whole.limit_ms / 1e3, step.limit_ms / 1e3 if step else 0.0, quantile)
+        each = step or (first if latency is None else None)
+        return cls(whole.limit_ms / 1e3, each.limit_ms / 1e3 if each else 0.0, quantile)
+
+
+def contract_of(
+    name: str, objectives: Objectives, *, share: float | str | None, hard: bool, best_effort: bool
+) -> Contract:
+    """A tenant's contract with the server that orders its requests; a share is in per cent. Raises ValueError."""
+    due, part = Deadline.of(objectives), share / 100 if isinstance(share, float) else None
+    service = ServiceClass.BEST_EFFORT if best_effort else ServiceClass.GUARANTEED
+    return Contract(name, due.latency_s, part, hard, service, per_step_s=due.per_step_s)
 
 
 def slo_columns(objectives: Objectives) -> dict[str, float | None]:

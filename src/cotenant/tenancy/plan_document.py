@@ -14,12 +14,13 @@ from cotenant.tenancy.document import Tree, read, write
 from cotenant.tenancy.interval import Interval
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.objective import Objective, Objectives, objective_for, read_objective
-from cotenant.tenancy.sharing import ALONE, MODES, Sharing
+from cotenant.tenancy.sharing import ALONE, MODES, SCHEDULED, TURNS, Sharing
 from cotenant.tenancy.tenant_entry import JobEntry, TenantEntry
 from cotenant.tenancy.validation_errors import problems_of
 from cotenant.tenancy.values import Bytes, Count, Frozen, Name, Priority, SoftwareName, Switch, Text, one_of
 from cotenant.tenancy.words import expected, is_number
 from cotenant.text import amount
+from cotenant.workloads.protocol import in_steps
 
 VERSION: Literal[2] = 2
 """The first version counted items where this version counts requests."""
@@ -131,11 +132,6 @@ class PlanSeat(Frozen):
         return self.at_once if self.together is None else self.together
 
     @property
-    def gathered_ms(self) -> float:
-        """How long the first request of a batch waits for the last."""
-        return (self.usually_together - 1) / self.rate_rps * 1e3 if self.rate_rps > 0 else 0.0
-
-    @property
     def load(self) -> Load | None:
         """Its arrivals; None for a job."""
         if self.rate_rps <= 0:
@@ -180,12 +176,25 @@ class PlanDevice(Frozen):
                 object.__setattr__(seat, "tenant", name)
         return self
 
+    def asked_as_one(self, seat: PlanSeat) -> int:
+        """Requests of a tenant that a run of this device asks for as a single one: those that usually run together.
+
+        An engine, or the server that orders the requests of all tenants, takes them together itself.
+        """
+        own = self.sharing == SCHEDULED or in_steps(seat.entry.spec())
+        return 1 if own else seat.usually_together
+
+    def gathered_ms(self, seat: PlanSeat) -> float:
+        """How long the first of these requests would have waited for the last."""
+        return (self.asked_as_one(seat) - 1) / seat.rate_rps * 1e3 if seat.rate_rps > 0 else 0.0
+
     @property
     def way(self) -> Sharing:
         """How its tenants share it, with their shares if all are limited."""
         shares = [seat.share for seat in self.tenants.values()]
         given = tuple(share for share in shares if share is not None)
-        return Sharing(mode=self.sharing, shares=given if len(given) == len(shares) else ())
+        limited = len(given) == len(shares) and self.sharing not in TURNS  # there, shares are of the time
+        return Sharing(mode=self.sharing, shares=given if limited else ())
 
 
 class PlanDocument(Frozen):
@@ -261,11 +270,12 @@ def plan_in(path: Path) -> PlanDocument | None:
     try:
         tree = read(opening.read_text(path, most=LARGEST, encoding="utf-8-sig"), str(path))
     except OSError as error:
-        raise StudyError(f"{path} can't be read: {opening.why(error)}", hint=REPLAN) from None
+        raise StudyError(f"{path} can't be read: {opening.why(error)}", hint="check its path and permissions") from None
     except UnicodeDecodeError:
-        raise StudyError(f"{path} can't be read: it is not UTF-8 text", hint=REPLAN) from None
+        raise StudyError(f"{path} can't be read: it is not UTF-8 text", hint="name a YAML file") from None
     except NotYaml as error:
-        raise StudyError(f"{path} has 1 problem", problems=(f"{path}:{error.line}: {error}",), hint=REPLAN) from None
+        problem = f"{path}:{error.line}: {error}"
+        raise StudyError(f"{path} has 1 problem", problems=(problem,), hint="fix this line and run it again") from None
     return _checked(tree, path) if is_plan(tree.data) else None
 
 

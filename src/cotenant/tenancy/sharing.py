@@ -15,6 +15,8 @@ SCHEDULED = "scheduled"
 """A server orders the requests of all tenants on the whole device."""
 TURNS = (ALONE, SCHEDULED)
 """Ways to share in which a server gives out the whole device; under the others each tenant has a worker of its own."""
+SERVED_SOFTWARE = ("eager", "graphs")
+"""What the workers of a server run; an engine is a server of its own."""
 PERCENTAGES = ("mps", "mps-static", "green")
 """Ways to share whose shares are percentages of the SMs."""
 EQUAL = "equal"

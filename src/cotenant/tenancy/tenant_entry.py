@@ -24,6 +24,7 @@ from cotenant.tenancy.values import (
     Priority,
     QuantisedName,
     Seconds,
+    SecondsOrZero,
     Seed,
     Switch,
     Text,
@@ -32,8 +33,8 @@ from cotenant.tenancy.values import (
 from cotenant.tenancy.words import did_you_mean, expected, is_number, shown
 from cotenant.text import rate
 from cotenant.workloads.catalogue import generators
-from cotenant.workloads.protocol import AUTO_AT_ONCE, SOFTWARE, Software, WorkloadSpec, in_steps
-from cotenant.workloads.servers.spec import SERVER_FORMS, ServerSpec, is_server
+from cotenant.workloads.protocol import SOFTWARE, Software, WorkloadSpec, auto_at_once, in_steps
+from cotenant.workloads.servers import SERVER_FORMS, ServerSpec, is_server
 
 GROUP = "default"
 Isolation = Literal["any", "process", "mig"]
@@ -176,6 +177,9 @@ class TenantEntry(Frozen):
         "tensors that have the sequence first, on simulated GPUs.",
         examples=["unfused"],
     )
+    channels_last: Switch = Field(
+        default=False, description="Images lie in memory pixel by pixel (torch.channels_last): vision models."
+    )
     mode: Text | None = Field(
         default=None,
         description="Decoders: forward, prefill, decode, generate; encoders: embed, classify.",
@@ -202,6 +206,12 @@ class TenantEntry(Frozen):
         default=1,
         description="Number of GPUs to split layers over (tensor parallelism), on simulated GPUs.",
         examples=[2],
+    )
+    loading: SecondsOrZero = Field(
+        default=0.0,
+        description="Host time per request besides launches, while the device computes, such as loading and preparing "
+        "a batch; on simulated GPUs.",
+        examples=["40ms"],
     )
     train: Switch = Field(default=False, description="A training step instead of inference.")
     layers: Text = Field(
@@ -315,6 +325,11 @@ class TenantEntry(Frozen):
         return Load(kind="closed") if self.job is not None else self.load
 
     @property
+    def has_tokens(self) -> bool:
+        """Whether its answers may be tokens: it generates, or a server answers."""
+        return self.mode == "generate" or self.workload is None or is_server(self.workload)
+
+    @property
     def most_at_once(self) -> int:
         """The most requests that are executed together."""
         return self.choices_at_once[-1]
@@ -324,7 +339,7 @@ class TenantEntry(Frozen):
         """Numbers of requests of which a plan chooses."""
         if self.at_once is not None:
             return self.at_once
-        return AUTO_AT_ONCE if self.workload is not None and in_steps(self.spec()) else (1,)
+        return (1,) if self.workload is None else auto_at_once(self._single())
 
     def spec(self, together: int = 1) -> WorkloadSpec:
         """The workload and the size of a request, or of several that are executed together."""
@@ -344,6 +359,8 @@ class TenantEntry(Frozen):
             dtype=self.dtype,
             tf32=self.tf32,
             attention=self.attention,
+            channels_last=self.channels_last,
+            loading_s=self.loading,
             mode=self.mode,
             tokens=self.tokens,
             software=self.software[0] if self.software else None,
@@ -360,14 +377,20 @@ class TenantEntry(Frozen):
 
     def tenant(self, name: str, of: str, load: Load) -> Tenant:
         """As a tenant of a mix: with its name and load there."""
+        spec = self.spec()
+        if self.most_at_once > 1 and not in_steps(spec):
+            spec = spec.model_copy(update={"at_once": self.most_at_once})
         return Tenant(
             name=name,
             of=of,
-            workload=self.spec(),
+            workload=spec,
             load=load,
             slo=self.slo,
             priority=self.priority,
             share=self.share,
+            at_once=self.most_at_once,
+            hard=self.hard,
+            best_effort=self.best_effort,
             own_cores=self.own_cores,
             threads=self.threads,
             synchronised=self.timing == "synchronised",

@@ -7,7 +7,7 @@ from cotenant.workloads.catalogue import model_entries
 from cotenant.workloads.models.building import stand
 from cotenant.workloads.models.entry import block_count, kept
 from cotenant.workloads.models.inputs import make_inputs
-from cotenant.workloads.models.skeleton import skeleton
+from cotenant.workloads.models.skeleton import build_skeleton
 from cotenant.workloads.models.watching import Watch
 from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.slices import ModelTail, find_blocks, plan_cut
@@ -37,7 +37,7 @@ def test_the_last_n_of_every_architecture_are_n_blocks(entry):
         assert cut.blocks == kept(layers, len(blocks.names))
         assert cut.kept == blocks.names[-cut.blocks :]
     cut = plan_cut(blocks, "last 3")
-    tail = ModelTail(skeleton(entry, entry.modes[0]).to("meta"), cut)
+    tail = ModelTail(build_skeleton(entry, entry.modes[0]).to("meta"), cut)
     tail.prompt = make_inputs(entry, spec, dtype=torch.float32, device="meta").ring[0]
     ran = []
     for module in tail.modules():

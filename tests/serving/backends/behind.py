@@ -9,6 +9,7 @@ from cotenant.serving.reloader import opened
 from cotenant.serving.tenants_file import TenantsFile
 from cotenant.workloads.servers.scripted import Script, ScriptedServer
 from tests.serving.http.front import Client
+from tests.support import pace
 
 
 @contextlib.asynccontextmanager
@@ -89,4 +90,4 @@ class Repeater:
 
 
 def run(scenario):
-    return asyncio.run(asyncio.wait_for(scenario(), 60))
+    return asyncio.run(asyncio.wait_for(scenario(), pace.seconds(60)))

@@ -10,6 +10,7 @@ import uvloop
 
 from cotenant.errors import ServingError
 from tests.serving.backends.behind import Repeater, fronting, listening, run, scripted
+from tests.support import pace
 
 CHAT = {"model": "llm", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 6, "stream": True}
 
@@ -190,7 +191,7 @@ def test_a_disconnecting_client_aborts_the_backends_work():
             tenants = {"llm": llm(port, cost="1ms", model="any")}
             async with fronting(tenants) as client:
                 await client.post("/v1/chat/completions", CHAT, leave_after_s=0.2)
-                await asyncio.wait_for(broken_off.wait(), 20)
+                await asyncio.wait_for(broken_off.wait(), pace.seconds(20))
                 await client.service.conductors()[-1].drained()
                 return dict(client.service.measures.of("llm").why)
 

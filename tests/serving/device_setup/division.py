@@ -9,6 +9,7 @@ from cotenant.serving.service import Wishes
 from cotenant.serving.tenants_file import TenantsFile
 from cotenant.serving.workers.servable import parcel_of
 from cotenant.serving.workers.supervisor import Patience
+from tests.support import pace
 
 INPUT = torch.arange(8, 16).reshape(1, 8)
 
@@ -27,7 +28,7 @@ def served(wanted, scenario=None, again=None, **patience):
 
     async def main():
         async with opened(wanted, patience=Patience(**patience), again=again) as service:
-            return None if scenario is None else await asyncio.wait_for(scenario(service), 120)
+            return None if scenario is None else await asyncio.wait_for(scenario(service), pace.seconds(120))
 
     return asyncio.run(main())
 

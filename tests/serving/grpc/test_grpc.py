@@ -6,14 +6,17 @@ import struct
 
 import pytest
 
+from cotenant.serving.grpc import servicer
 from cotenant.serving.grpc.listener import listening
 from cotenant.serving.grpc.parcels import COMPILED, SERVICE, message, methods
 from cotenant.serving.http.access import new_key
 from tests.serving.backends.behind import Repeater, fronting
 from tests.serving.backends.behind import listening as listening_server
 from tests.serving.http.front import front
+from tests.support import pace
 
 grpc = pytest.importorskip("grpc", reason="grpcio is not installed: cotenant[grpc]")
+PATIENCE_S = pace.seconds(30)
 IDS = struct.pack("<4q", 9, 10, 11, 12)
 
 
@@ -24,7 +27,7 @@ def run(scenario, **options):
         async with front(**options) as client, _calling(client.service) as call:
             return await scenario(client.service, call)
 
-    return asyncio.run(asyncio.wait_for(main(), 60))
+    return asyncio.run(asyncio.wait_for(main(), pace.seconds(60)))
 
 
 class _calling:  # noqa: N801 - used like a function
@@ -36,7 +39,7 @@ class _calling:  # noqa: N801 - used like a function
         self.channel = grpc.aio.insecure_channel(address)
         known = methods()
 
-        async def call(which, timeout=30, metadata=(), **fields):
+        async def call(which, timeout=PATIENCE_S, metadata=(), **fields):
             asked, answered = known[which]
             method = self.channel.unary_unary(
                 f"/{SERVICE}/{which}",
@@ -52,7 +55,9 @@ class _calling:  # noqa: N801 - used like a function
                 request_serializer=asked.SerializeToString,
                 response_deserializer=answered.FromString,
             )
-            return [one async for one in method(iter([asked(**fields) for fields in requests]), timeout=30)]
+            return [
+                one async for one in method(iter([asked(**fields) for fields in requests]), timeout=pace.seconds(30))
+            ]
 
         call.stream = stream
         call.address = address
@@ -224,7 +229,7 @@ def test_the_clients_timeout_is_the_deadline_and_cancels_its_request():
         for _ in range(200):
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await call("ModelInfer", timeout=0.05, **fields)
-            await asyncio.wait_for(service.conductor.drained(), 20)
+            await asyncio.wait_for(service.conductor.drained(), pace.seconds(20))
             if why := dict(service.measures.of("bert").why):
                 return caught.value.code(), why
         pytest.fail("on a busy machine a call may expire before it arrives, but not every time")
@@ -265,7 +270,7 @@ def test_a_backend_gets_the_same_tensors_over_http():
                 inputs = [ids(name="x", datatype="FP32")]
                 return await call("ModelInfer", model_name="net", inputs=inputs, raw_input_contents=[IDS[:16]])
 
-    answer = asyncio.run(asyncio.wait_for(main(), 60))
+    answer = asyncio.run(asyncio.wait_for(main(), pace.seconds(60)))
     assert answer.outputs[0].name == "x"
     assert answer.raw_output_contents[0] == IDS[:16]
 
@@ -298,7 +303,7 @@ def test_every_type_passes_to_a_backend_with_its_parameters(datatype, contents, 
                 answer = await call("ModelInfer", model_name="net", id="7", parameters=own, **fields)
                 return answer, repeater.got[-1]
 
-    answer, (path, _, body) = asyncio.run(asyncio.wait_for(main(), 60))
+    answer, (path, _, body) = asyncio.run(asyncio.wait_for(main(), pace.seconds(60)))
     assert (answer.id, answer.outputs[0].datatype, answer.raw_output_contents[0]) == ("7", datatype, expected)
     assert path == "/v2/models/only/infer"
     assert b'"custom":5' in body
@@ -344,9 +349,11 @@ def test_bytes_that_are_no_message_are_an_invalid_argument_without_names_of_pyth
         async with grpc.aio.insecure_channel(call.address) as channel:
             for method in ("ModelInfer", "ServerReady"):
                 with pytest.raises(grpc.aio.AioRpcError) as raised:
-                    await channel.unary_unary(f"/{SERVICE}/{method}")(b"\xff\xff\xff rubbish", timeout=30)
+                    await channel.unary_unary(f"/{SERVICE}/{method}")(b"\xff\xff\xff rubbish", timeout=pace.seconds(30))
                 errors.append(raised.value)
-            stream = channel.stream_stream(f"/{SERVICE}/ModelStreamInfer")(iter([b"\xff\xff rubbish"]), timeout=30)
+            stream = channel.stream_stream(f"/{SERVICE}/ModelStreamInfer")(
+                iter([b"\xff\xff rubbish"]), timeout=pace.seconds(30)
+            )
             with pytest.raises(grpc.aio.AioRpcError) as raised:
                 await stream.read()
             errors.append(raised.value)
@@ -372,3 +379,32 @@ def test_a_request_that_the_server_gives_up_is_unavailable():
     error = run(scenario, slow=("bert",))
     assert error.code() is grpc.StatusCode.UNAVAILABLE
     assert "class" not in error.details()
+
+
+@pytest.mark.parametrize("method", ["ModelConfig", "ModelStreamInfer"])
+def test_a_mistake_of_ours_is_internal_and_names_nothing_of_python(monkeypatch, method):
+    def mistaken(*_):
+        raise LookupError("a secret")
+
+    monkeypatch.setattr(servicer, "config_of", mistaken)
+    monkeypatch.setattr(servicer.Servicer, "streams", lambda _: {"ModelStreamInfer": mistaken})
+
+    async def scenario(_, call):
+        asked = call(method, name="bert") if method == "ModelConfig" else call.stream({"model_name": "bert"})
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await asked
+        return raised.value
+
+    error = run(scenario)
+    assert error.code() is grpc.StatusCode.INTERNAL
+    assert not re.search("Error|class|secret|Traceback", error.details())
+
+
+def test_a_method_that_is_not_offered_is_unimplemented():
+    async def scenario(_, call):
+        async with grpc.aio.insecure_channel(call.address) as channel:
+            with pytest.raises(grpc.aio.AioRpcError) as raised:
+                await channel.unary_unary(f"/{SERVICE}/Nothing")(b"", timeout=PATIENCE_S)
+        return raised.value.code()
+
+    assert run(scenario) is grpc.StatusCode.UNIMPLEMENTED

@@ -13,6 +13,7 @@ import h11
 from cotenant.serving.http.messages import ConnectionPhase, HttpLimits
 from tests.serving.http.front import served
 from tests.serving.http.wire import Echo, wired
+from tests.support import pace
 
 GOOD = (
     b"GET /a?b=c HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -169,7 +170,7 @@ def fuzz(seed, count):
         async with served(app, HttpLimits()) as server:
             for _ in range(count):
                 data = varied(seeded)
-                requests, _, _ = await asyncio.wait_for(understood(server, app, cut(seeded, data)), 20)
+                requests, _, _ = await asyncio.wait_for(understood(server, app, cut(seeded, data)), pace.seconds(20))
                 check_against_h11(data, requests)
                 total += len(requests)
         return total

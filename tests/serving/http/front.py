@@ -16,6 +16,7 @@ from cotenant.serving.service import ServedModel, Service
 from cotenant.serving.simulated import SimulatedWorker
 from cotenant.serving.tensors import Signature, TensorSpec
 from cotenant.serving.workers.crew import Crew
+from tests.support import pace
 
 ENCODER = Signature(
     (TensorSpec("input_ids", "INT64", (-1, -1)), TensorSpec("attention_mask", "INT64", (-1, -1), optional=True)),
@@ -145,6 +146,6 @@ async def answer_from(reader, method="GET"):
 def run(scenario, **options):
     async def main():
         async with front(**options) as client:
-            return await asyncio.wait_for(scenario(client), 60)
+            return await asyncio.wait_for(scenario(client), pace.seconds(60))
 
     return asyncio.run(main())

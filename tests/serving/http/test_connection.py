@@ -14,6 +14,7 @@ from cotenant.serving.recording import Recorder
 from tests.serving.http.front import front, served
 from tests.serving.http.test_recording import FILE
 from tests.serving.http.wire import answers, bodies, on_wire, request, wired
+from tests.support import pace
 
 LAST = "Connection: close"
 
@@ -301,7 +302,7 @@ def test_a_client_that_does_not_read_gets_no_further_requests_answered():
             assert all(len(connection._rest) < 1 << 19 for connection in server._connections)
             received = 0
             while len(app.understood) < 3001:
-                received += len(await asyncio.wait_for(loop.sock_recv(slow, 1 << 20), 20))
+                received += len(await asyncio.wait_for(loop.sock_recv(slow, 1 << 20), pace.seconds(20)))
             assert received > 8_000_000
 
     on_wire(scenario)
@@ -322,7 +323,7 @@ def with_tenants(scenario, **options):
             served(client.application, client.limits) as server,
             wired(server) as wire,
         ):
-            return await asyncio.wait_for(scenario(client, server, wire), 30)
+            return await asyncio.wait_for(scenario(client, server, wire), pace.seconds(30))
 
     return asyncio.run(main())
 

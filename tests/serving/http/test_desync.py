@@ -12,6 +12,7 @@ from cotenant.serving.http.messages import HttpLimits
 from tests.serving.http.differential import GOOD, check_against_h11, fuzz, understood
 from tests.serving.http.front import served
 from tests.serving.http.wire import Echo
+from tests.support import pace
 
 CASES = yaml.safe_load(Path(__file__).with_name("desync.yaml").read_text("utf-8"))
 POST = b"POST /echo HTTP/1.1\r\nHost: a\r\n"
@@ -33,7 +34,7 @@ def read_by_server(pieces):
     async def main():
         app = Echo()
         async with served(app, HttpLimits()) as server:
-            return await asyncio.wait_for(understood(server, app, pieces), 20)
+            return await asyncio.wait_for(understood(server, app, pieces), pace.seconds(20))
 
     return asyncio.run(main())
 

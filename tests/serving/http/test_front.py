@@ -8,6 +8,7 @@ from cotenant.serving.http.access import hash_of, new_key, opens
 from cotenant.serving.http.request_options import wishes_of
 from cotenant.serving.service import Wishes
 from tests.serving.http.front import run
+from tests.support import pace
 
 IDS = {"inputs": [{"name": "input_ids", "datatype": "INT64", "shape": [1, 8], "data": [9] * 8}]}
 
@@ -44,7 +45,7 @@ def test_a_disconnecting_client_cancels_its_request():
             {"model": "gpt", "prompt": "a", "max_tokens": 100, "stream": True},
             leave_after_s=0.4,
         )
-        await asyncio.wait_for(client.service.conductor.drained(), 10)
+        await asyncio.wait_for(client.service.conductor.drained(), pace.seconds(10))
         return gone, streamed, client.service.measures
 
     gone, streamed, measures = run(scenario, slow=("bert",))

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.serving.http.front import front
+from tests.support import pace
 
 PIXELS = {"name": "pixels", "datatype": "FP32", "shape": [1, 3, 2, 2], "parameters": {"binary_data_size": 48}}
 GOOD = {"inputs": [PIXELS]}
@@ -46,7 +47,7 @@ def ask(path, body, headers):
             sent = {"inference-header-content-length": str(len(good))}
             return first, await client.post("/v2/models/conv/infer", good + RAW, headers=sent)
 
-    first, after = asyncio.run(asyncio.wait_for(main(), 60))
+    first, after = asyncio.run(asyncio.wait_for(main(), pace.seconds(60)))
     assert after.status == 200
     assert first.status in {200, 400, 413}
     if first.status != 200:

@@ -17,6 +17,7 @@ import pytest
 from cotenant.serving.http.messages import HttpLimits
 from tests.serving.http.front import served
 from tests.serving.http.wire import Echo, answers, bodies, on_wire, request, wired
+from tests.support import pace
 
 LAST = "Connection: close"
 
@@ -28,7 +29,7 @@ async def sent_until_refused(wire, piece, most):
         while total < most:
             wire.send(piece)
             total += len(piece)
-            await asyncio.wait_for(wire.writer.drain(), 20)
+            await asyncio.wait_for(wire.writer.drain(), pace.seconds(20))
             if wire.reader._buffer or wire.reader.at_eof():
                 break
     return total, (await wire.reader.read(4096))
@@ -98,7 +99,7 @@ def test_a_body_of_single_bytes_costs_single_bytes():
     async def scenario(app, server, wire):
         wire.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
         wire.send(b"1\r\nx\r\n" * 60_000)
-        await asyncio.wait_for(wire.writer.drain(), 20)
+        await asyncio.wait_for(wire.writer.drain(), pace.seconds(20))
         [connection] = server._connections
         while connection._body is None or connection._body.size < 60_000:
             await asyncio.sleep(0)
@@ -224,7 +225,9 @@ def test_one_address_can_not_take_all_places():
                 loop = asyncio.get_running_loop()
                 await loop.sock_connect(elsewhere, ("127.0.0.1", server.port))
                 await loop.sock_sendall(elsewhere, request("POST", "/echo", b"4"))
-                assert (await asyncio.wait_for(loop.sock_recv(elsewhere, 100), 20)).startswith(b"HTTP/1.1 200")
+                assert (await asyncio.wait_for(loop.sock_recv(elsewhere, 100), pace.seconds(20))).startswith(
+                    b"HTTP/1.1 200"
+                )
             app.go_on.set()
             await other.until(b"}}")
         await wire.until(b"}}")
@@ -301,7 +304,7 @@ def test_without_open_files_left_the_server_waits_and_serves_again(loop):
             slow = request("POST", "/slow", b"held")
             held = []
             for _ in range(60):
-                one = socket.create_connection(("127.0.0.1", port), timeout=20)
+                one = socket.create_connection(("127.0.0.1", port), timeout=pace.seconds(20))
                 one.sendall(slow)  # busy, so that it can't make room
                 held.append(one)
             before = _cpu_s(process.pid)
@@ -309,7 +312,7 @@ def test_without_open_files_left_the_server_waits_and_serves_again(loop):
             assert _cpu_s(process.pid) - before < 0.5, "no busy loop"
             for one in held:
                 one.close()
-            with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+            with socket.create_connection(("127.0.0.1", port), timeout=pace.seconds(20)) as client:
                 client.sendall(request("POST", "/echo", b"again", LAST))
                 assert client.recv(100).startswith(b"HTTP/1.1 200")
         finally:

@@ -12,6 +12,7 @@ from cotenant.errors import ServingError
 from cotenant.serving.http.listener import listener_at, listening, tls_of
 from cotenant.serving.http.messages import HttpLimits
 from tests.serving.http.wire import Echo, Wire, bodies, request
+from tests.support import pace
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def over_tls(certificate, scenario, **limits):
                         )
                     )
 
-                await asyncio.wait_for(scenario(server, connect), 60)
+                await asyncio.wait_for(scenario(server, connect), pace.seconds(60))
 
     uvloop.run(main())
 
@@ -61,7 +62,7 @@ def test_a_client_that_never_shakes_hands_makes_room_and_rubbish_is_dropped(cert
                 client.setblocking(False)
                 await loop.sock_connect(client, ("127.0.0.1", server.port))
             await loop.sock_sendall(plain, request())
-            assert b"HTTP/1.1" not in await asyncio.wait_for(loop.sock_recv(plain, 1000), 20)
+            assert b"HTTP/1.1" not in await asyncio.wait_for(loop.sock_recv(plain, 1000), pace.seconds(20))
             for _ in range(3):
                 wire = await connect()
                 wire.send(request("POST", "/echo", b"served", "Connection: close"))

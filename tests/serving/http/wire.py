@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from cotenant.serving.http.messages import HttpLimits, Reply, Responder, in_json
 from tests.serving.http.front import served
+from tests.support import pace
 
 
 class Echo(Responder):
@@ -77,11 +78,11 @@ class Wire:
 
     async def until(self, end):
         """What arrives up to some bytes."""
-        return await asyncio.wait_for(self.reader.readuntil(end), 20)
+        return await asyncio.wait_for(self.reader.readuntil(end), pace.seconds(20))
 
     async def all(self):
         """Everything until the server closes the connection."""
-        return await asyncio.wait_for(self.reader.read(), 20)
+        return await asyncio.wait_for(self.reader.read(), pace.seconds(20))
 
     async def close(self):
         self.writer.close()
@@ -104,7 +105,7 @@ def on_wire(scenario, responder=None, **limits):
         app = responder or Echo()
         async with served(app, HttpLimits(**limits)) as server, wired(server) as wire:
             server.grace_s = 5.0
-            return await asyncio.wait_for(scenario(app, server, wire), 60)
+            return await asyncio.wait_for(scenario(app, server, wire), pace.seconds(60))
 
     return asyncio.run(main())
 

@@ -13,6 +13,9 @@ import urllib.request
 
 import pytest
 
+from tests.support import pace
+
+PATIENCE_S = pace.seconds(120)
 TENANTS = """
 threads: 1
 tenants:
@@ -33,7 +36,7 @@ class Server:
         self.port = int(url.rpartition(":")[2])
         self.grpc = None
 
-    def ask(self, path, body=None, headers=None, timeout=120):
+    def ask(self, path, body=None, headers=None, timeout=PATIENCE_S):
         """Status, headers and JSON of an answer."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, headers or {})
@@ -50,7 +53,7 @@ class Server:
 
     def until(self, true):
         """Wait until a condition holds."""
-        end = time.monotonic() + 120
+        end = time.monotonic() + PATIENCE_S
         while not true():
             assert time.monotonic() < end, "it never happened"
             time.sleep(0.05)
@@ -82,7 +85,7 @@ def serving(folder, tenants=TENANTS, *options, locks=None):
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             try:
-                process.wait(40)
+                process.wait(pace.seconds(40))
             except subprocess.TimeoutExpired:
                 process.kill()
         process.stdout.close()

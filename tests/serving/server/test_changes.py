@@ -8,6 +8,7 @@ import time
 import pytest
 
 from tests.serving.server.conftest import serving
+from tests.support import pace
 
 pytestmark = pytest.mark.slow
 IDS = {"inputs": [{"name": "input_ids", "datatype": "INT64", "shape": [1, 4], "data": [9, 10, 11, 12]}]}
@@ -27,7 +28,7 @@ class Asking(threading.Thread):
 
     def end(self):
         self.enough.set()
-        self.join(120)
+        self.join(pace.seconds(120))
         return self.answers
 
 

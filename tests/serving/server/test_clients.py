@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.serving.server.test_compatibility import compare
+from tests.support import pace
 from tests.support.elsewhere import interpreter
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -19,7 +20,7 @@ HERE = Path(__file__).parent / "clients"
 def speak(script, module, *arguments):
     """Run a client; returns its output as data."""
     command = [interpreter(module), str(HERE / script), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=pace.seconds(200), check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -52,7 +53,7 @@ def test_schemathesis_finds_no_deviation_from_the_description():
         try:
             url = fronted.stdout.readline().strip()
             command = [python, str(HERE / "schemathesis_client.py"), url, "10"]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=pace.seconds(250), check=False)
         finally:
             fronted.terminate()
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr

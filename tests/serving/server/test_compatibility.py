@@ -14,6 +14,7 @@ import pytest
 
 from cotenant.cli.main import main
 from tests.serving.server.conftest import serving
+from tests.support import pace
 from tests.support.elsewhere import interpreter
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -68,7 +69,7 @@ def tried(script, module, variable, *arguments):
     """What became of each feature, by client."""
     command = [interpreter(module, variable), str(HERE / script), *arguments]
     env = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False, env=env)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=pace.seconds(400), check=False, env=env)
     assert done.returncode == 0, done.stderr[-3000:]
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"client"')]
     return {one["client"]: one["features"] for one in found}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.serving.server.conftest import serving
+from tests.support import pace
 
 IDS = {"inputs": [{"name": "input_ids", "datatype": "INT64", "shape": [1, 4], "data": [9, 10, 11, 12]}]}
 
@@ -50,7 +51,7 @@ def test_a_killed_worker_is_503_with_retry_after_then_back_and_others_are_served
     ids=["bytes", "version", "length", "chunks", "path", "long"],
 )
 def test_malformed_requests_affect_only_their_sender(server, rubbish):
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=pace.seconds(20)) as connection:
         connection.sendall(rubbish)
         connection.shutdown(socket.SHUT_WR)
         answer = connection.recv(65536)
@@ -60,7 +61,7 @@ def test_malformed_requests_affect_only_their_sender(server, rubbish):
 
 def test_a_stalled_client_delays_no_one_else(server):
     head = b"POST /v2/models/bert/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=pace.seconds(20)) as connection:
         connection.sendall(head)
         assert server.ask("/v2/models/bert/infer", IDS)[0] == 200
 
@@ -68,7 +69,7 @@ def test_a_stalled_client_delays_no_one_else(server):
 def test_a_client_disconnecting_mid_stream_frees_its_request(server):
     body = b'{"model": "gpt", "prompt": "a", "max_tokens": 400, "stream": true}'
     head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=pace.seconds(60)) as connection:
         connection.sendall(head + body)
         assert connection.recv(1000).startswith(b"HTTP/1.1 200")
     server.until(lambda: server.ask("/status")[2]["in_flight"] == 0)
@@ -86,8 +87,8 @@ def test_sigterm_finishes_accepted_requests_and_refuses_new_ones(tmp_path):
         asking.start()
         server.until(lambda: server.ask("/status")[2]["in_flight"] == 1 or answers)
         server.process.send_signal(signal.SIGTERM)
-        asking.join(100)
-        server.process.wait(60)
+        asking.join(pace.seconds(100))
+        server.process.wait(pace.seconds(60))
     assert answers[0][0] == 200
     assert answers[0][2]["usage"]["completion_tokens"] == 200
     assert server.process.returncode == 0
@@ -105,7 +106,7 @@ def test_a_second_sigterm_ends_it_at_once(tmp_path):
         server.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(30) in (143, 0)
+        assert server.process.wait(pace.seconds(30)) in (143, 0)
         server.until(lambda: not _lives(worker))
 
 

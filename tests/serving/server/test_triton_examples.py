@@ -12,6 +12,7 @@ import pytest
 
 from tests.serving.server.conftest import serving
 from tests.serving.server.triton_models import write_models
+from tests.support import pace
 from tests.support.elsewhere import interpreter
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -37,7 +38,7 @@ def fetched(url, process, within_s=200):
     end = time.monotonic() + within_s
     while True:
         try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
+            with urllib.request.urlopen(url, timeout=pace.seconds(10)) as answer:
                 return answer.read().decode()
         except (urllib.error.URLError, ConnectionError):
             assert process.poll() is None, "it ended"
@@ -48,7 +49,7 @@ def fetched(url, process, within_s=200):
 def results(http, grpc):
     """By example."""
     command = [interpreter("tritonclient"), str(SCRIPT), f"127.0.0.1:{http}", f"127.0.0.1:{grpc}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=pace.seconds(200), check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -12,6 +12,7 @@ import urllib.request
 from contextlib import contextmanager
 
 from tests.serving.backends.behind import scripted
+from tests.support import pace
 
 ASK = {"inputs": [{"name": "ids", "datatype": "INT64", "shape": [1, 1], "data": [1]}]}
 
@@ -30,12 +31,12 @@ def backend():
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
-    port, stop = ports.get(timeout=20)
+    port, stop = ports.get(timeout=pace.seconds(20))
     try:
         yield port
     finally:
         stop()
-        thread.join(20)
+        thread.join(pace.seconds(20))
 
 
 def test_a_server_says_what_was_rejected_how_objectives_fared_and_where_the_record_is(tmp_path):
@@ -56,7 +57,7 @@ def test_a_server_says_what_was_rejected_how_objectives_fared_and_where_the_reco
             url = process.stdout.readline().strip()
             for _ in range(3):
                 request = urllib.request.Request(f"{url}/v2/models/net/infer", json.dumps(ASK).encode())
-                with urllib.request.urlopen(request, timeout=60) as answer:
+                with urllib.request.urlopen(request, timeout=pace.seconds(60)) as answer:
                     assert answer.status == 200
             file.write_text(good.replace("20s", "soon"))
             process.send_signal(signal.SIGHUP)
@@ -66,7 +67,7 @@ def test_a_server_says_what_was_rejected_how_objectives_fared_and_where_the_reco
                 if "rejected" in line:
                     break
             process.send_signal(signal.SIGTERM)
-            _, rest = process.communicate(timeout=60)
+            _, rest = process.communicate(timeout=pace.seconds(60))
         finally:
             process.kill()
             process.wait()

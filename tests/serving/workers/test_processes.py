@@ -23,6 +23,7 @@ from cotenant.serving.workers.supervisor import Patience, Post, Supervisor
 from cotenant.serving.workers.wire import PAGE, FrameReader, FrameWriter, SharedArena, TenantOrder, WorkerOrder, frame
 from cotenant.serving.workers.work import Prompt
 from cotenant.workloads.protocol import WorkloadSpec
+from tests.support import pace
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -48,7 +49,7 @@ def serving(scenario, *orders, objective_s=30.0, **patience):
         contracts = [Contract(tenant.name, objective_s) for one in orders for tenant in one.tenants]
         try:
             await supervisor.open(orders, contracts)
-            return await asyncio.wait_for(scenario(conductor, supervisor), 120)
+            return await asyncio.wait_for(scenario(conductor, supervisor), pace.seconds(120))
         finally:
             conductor.close()
             await supervisor.close()
@@ -190,7 +191,7 @@ def test_a_worker_ends_when_its_parent_closes_the_connection():
         os.close(read)
         ours.sendall(frame(["order"])[:6])  # half of a message
     arena.close()
-    assert process.wait(60) == 0
+    assert process.wait(pace.seconds(60)) == 0
 
 
 def test_unknown_ids_are_refused_and_the_worker_survives():

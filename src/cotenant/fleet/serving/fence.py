@@ -12,8 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from cotenant.fleet.serving.loads import REPORT_S
-from cotenant.serving.http.app import Application
-from cotenant.serving.http.messages import Answer, HttpRequest, Reply, Responder, Status
+from cotenant.serving.http import Answer, Application, HttpRequest, Reply, Responder, Status
 from cotenant.serving.service import Service
 
 SECRET, EPOCH, FENCED = "x-cotenant-fleet", "x-cotenant-epoch", "x-cotenant-fenced"

@@ -16,9 +16,19 @@ from cotenant.clients.http11 import Connections
 from cotenant.errors import RequestFailed
 from cotenant.fleet.serving.fence import EPOCH, FENCED, LOADS, SECRET
 from cotenant.fleet.serving.loads import SILENT_S, DeviceLoad, TenantLoad, choose
-from cotenant.serving.http.access import opens, presented, refuse_foreign_pages
-from cotenant.serving.http.messages import Answer, HttpRequest, Reply, Responder, Status, in_json, read_json
-from cotenant.serving.http.passing import relay
+from cotenant.serving.http import (
+    Answer,
+    HttpRequest,
+    Reply,
+    Responder,
+    Status,
+    in_json,
+    opens,
+    presented,
+    read_json,
+    refuse_foreign_pages,
+    relay,
+)
 
 TIMEOUT_S = 600.0
 ENDLESS_S = 1e9

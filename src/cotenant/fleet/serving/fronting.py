@@ -7,8 +7,8 @@ from typing import Any
 from cotenant.errors import CotenantError
 from cotenant.fleet import wire
 from cotenant.fleet.serving.front import Front
-from cotenant.serving.http.listener import listening as answering
-from cotenant.serving.http.listener import tls_of
+from cotenant.serving.http import listening as answering
+from cotenant.serving.http import tls_of
 from cotenant.serving.server import Listening, listener_for, url_of
 
 DRAIN_POLL_S = 0.02

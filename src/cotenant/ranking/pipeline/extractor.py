@@ -14,10 +14,7 @@ from torch import nn
 
 from cotenant.errors import WorkloadError
 from cotenant.ranking.candidates import feature_mode
-from cotenant.workloads.models.entry import ModelEntry
-from cotenant.workloads.models.inputs import make_inputs
-from cotenant.workloads.models.skeleton import materialise, skeleton
-from cotenant.workloads.models.watching import Watch
+from cotenant.workloads.models import ModelEntry, Watch, build_skeleton, make_inputs, materialise
 from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.slices import ModelBlocks, ModelCut, ModelTail, Trunk, find_blocks, plan_cut
 
@@ -70,7 +67,7 @@ def pooled(out: Any, mask: torch.Tensor | None, *, texts: bool) -> torch.Tensor:
 
 def headless(entry: ModelEntry) -> nn.Module:
     """The model without weights and, if it classifies images, without its last layer."""
-    model = skeleton(entry, feature_mode(entry))
+    model = build_skeleton(entry, feature_mode(entry))
     if entry.family == "vision":
         remove_head(model)
     return model

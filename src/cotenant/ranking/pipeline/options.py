@@ -8,7 +8,7 @@ from cotenant.errors import CotenantError, WorkloadError
 from cotenant.ranking.candidates import find_candidate
 from cotenant.ranking.data import check_data
 from cotenant.ranking.scorers import find_scorer
-from cotenant.workloads.models.entry import ModelEntry, block_count, kept
+from cotenant.workloads.models import ModelEntry, block_count, kept
 from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.spec_options import Options, read_options, refuse_unused
 

@@ -12,10 +12,7 @@ from cotenant.ranking.pipeline.extractor import Extractor, assemble
 from cotenant.ranking.pipeline.options import HEAD, SearchOptions
 from cotenant.ranking.pipeline.stages import cuts, feature_width
 from cotenant.ranking.scorers.classifiers import BATCH, PASSES, STEPS
-from cotenant.workloads.models.entry import ModelEntry
-from cotenant.workloads.models.inputs import make_inputs
-from cotenant.workloads.models.skeleton import materialise
-from cotenant.workloads.models.watching import Watch
+from cotenant.workloads.models import ModelEntry, Watch, make_inputs, materialise
 from cotenant.workloads.protocol import Operator, Properties, StageCost, WorkloadSpec
 
 DEFAULT_DTYPE = "float32"

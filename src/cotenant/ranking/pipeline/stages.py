@@ -30,10 +30,7 @@ from cotenant.ranking.pipeline.extractor import (
 from cotenant.ranking.pipeline.options import HEAD, SearchOptions
 from cotenant.ranking.protocol import Data, Labels
 from cotenant.ranking.scorers import find_scorer
-from cotenant.workloads.models.entry import ModelEntry
-from cotenant.workloads.models.inputs import make_inputs
-from cotenant.workloads.models.skeleton import materialise
-from cotenant.workloads.models.watching import Watch
+from cotenant.workloads.models import ModelEntry, Watch, make_inputs, materialise
 from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.slices import ModelCut
 
@@ -293,7 +290,7 @@ def _with_weights(entry: ModelEntry, module: nn.Module, seed: int, dtype: torch.
     materialise(module, device="cpu", dtype=dtype, seed=seed)
     if entry.weights is None:
         return module
-    from cotenant.workloads.models.weights import load
+    from cotenant.workloads.models import load
 
     given = load(entry, feature_mode(entry), entry.weights, dtype=dtype, seed=seed).state_dict()
     own = module.state_dict()

@@ -120,8 +120,7 @@ def _question(target: str, fields: Mapping[str, Any], model: str, prompt: str, t
 
 async def _probe_v2(backend: Backend, entry: BackendEntry, seq: int) -> BackendFacts:
     import cotenant.workloads.yours  # noqa: F401 - before the next line: the two packages need each other
-    from cotenant.workloads.servers.v2 import body_of
-    from cotenant.workloads.servers.v2_inputs import V2Options, inputs_of
+    from cotenant.workloads.servers import V2Options, body_of, inputs_of
 
     if entry.model is None:
         raise ServingError(f"The backend {entry.address.name} lists no model.", hint="Add `model:` to the backend.")

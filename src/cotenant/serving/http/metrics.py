@@ -1,59 +1,12 @@
 """Metrics for Prometheus: our own names, and those that dashboards of vLLM and Triton know."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
+from cotenant.clients.exposition import KIND, MetricsPage
 from cotenant.serving.http.messages import HttpRequest, Reply
 from cotenant.serving.measures import GenerationMeasures, Histogram, TenantMeasures
 from cotenant.serving.service import Service
 from cotenant.serving.tickets import BAD_INPUT, FAILED
-
-# Prometheus' text format.
-
-Labels = Mapping[str, str]
-
-
-class MetricsPage:
-    """Collects metrics, in order."""
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-
-    def put(self, name: str, kind: str, about: str, values: Iterable[tuple[Labels, float]]) -> None:
-        """A counter or gauge."""
-        self._head(name, kind, about)
-        self._lines.extend(f"{name}{_labels(labels)} {value:.17g}" for labels, value in values)
-
-    def histogram(
-        self, name: str, about: str, values: Iterable[tuple[Labels, Histogram]], *, most: float | None = None
-    ) -> None:
-        """A histogram; buckets above ``most`` are left out."""
-        self._head(name, "histogram", about)
-        for labels, histogram in values:
-            for edge, below in histogram.buckets(most):
-                text = "+Inf" if edge == float("inf") else repr(float(edge))  # as Prometheus' own client for Python
-                self._lines.append(f"{name}_bucket{_labels({**labels, 'le': text})} {below}")
-            self._lines.append(f"{name}_sum{_labels(labels)} {histogram.total:.17g}")
-            self._lines.append(f"{name}_count{_labels(labels)} {histogram.count}")
-
-    def text(self) -> str:
-        """The page."""
-        return "\n".join(self._lines) + "\n"
-
-    def _head(self, name: str, kind: str, about: str) -> None:
-        self._lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
-
-
-def _labels(labels: Labels) -> str:
-    if not labels:
-        return ""
-    return "{" + ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items()) + "}"
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-KIND = "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def metrics(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:

@@ -11,9 +11,8 @@ from cotenant.errors import ServingError
 from cotenant.tenancy.device_names import DeviceName
 
 if TYPE_CHECKING:
-    from cotenant.devices.cpu.core_sharing import CpuSeatOptions
-    from cotenant.devices.nvidia.green_contexts import SmPartition
-    from cotenant.devices.nvidia.seat import GpuSeatOptions
+    from cotenant.devices.cpu import CpuSeatOptions
+    from cotenant.devices.nvidia import GpuSeatOptions, SmPartition
     from cotenant.devices.protocol import Seat
     from cotenant.serving.workers.recorded import Graph, GraphRecorder
 
@@ -146,11 +145,11 @@ class SeatPlace:
 def seated(device: str, options: Mapping[str, Any]) -> SeatPlace:
     """The part of a device with these options; called in the worker. Raises DeviceError if the device is unusable."""
     if DeviceName(device).on_cpu:
-        from cotenant.devices.cpu.seat import CpuSeat
+        from cotenant.devices.cpu import CpuSeat
         from cotenant.devices.tree import FileTree
 
         return SeatPlace(CpuSeat(FileTree(), cast("CpuSeatOptions", options), "float32"))
-    from cotenant.devices.nvidia.seat import GpuSeat
+    from cotenant.devices.nvidia import GpuSeat
 
     return SeatPlace(GpuSeat(cast("GpuSeatOptions", dict(options))))
 
@@ -173,8 +172,7 @@ def green_part(device: str, green: GreenPart) -> "SmPartition":
     """
     import torch
 
-    from cotenant.devices.nvidia import green_contexts
-    from cotenant.devices.nvidia.sharing.green import grain, sms_for
+    from cotenant.devices.nvidia import grain, green_contexts, sms_for
 
     index = torch.device(device).index or 0
     gpu = torch.cuda.get_device_properties(index)
@@ -226,7 +224,7 @@ def find_place(
     if family == "cpu":
         if part and cores is None:
             from cotenant.devices import find_device
-            from cotenant.devices.cpu.cores import parse_cores
+            from cotenant.devices.cpu import parse_cores
 
             find_device(device)  # raises if a core doesn't exist
             cores = parse_cores(part)

@@ -13,9 +13,7 @@ from cotenant.scheduling import TenantCosts
 from cotenant.serving.tensors import Parcel, Signature, Tensor, TensorSpec
 from cotenant.serving.workers.recorded import InSteps
 from cotenant.serving.workers.work import Call, Prompt
-from cotenant.workloads.models.building import stand
-from cotenant.workloads.models.entry import ModelEntry, mode_of
-from cotenant.workloads.models.watching import Watch
+from cotenant.workloads.models import ModelEntry, Watch, mode_of, stand
 from cotenant.workloads.protocol import DEFAULT_TOKENS, WorkloadSpec
 
 
@@ -129,7 +127,7 @@ class _Served(nn.Module, InSteps):
 
 def _entry(spec: WorkloadSpec) -> ModelEntry:
     from cotenant import workloads
-    from cotenant.workloads.models.workload import ModelWorkload
+    from cotenant.workloads.models import ModelWorkload
 
     workload = workloads.find(spec.name)
     if not isinstance(workload, ModelWorkload):
