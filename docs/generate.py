@@ -220,9 +220,10 @@ def _first_line(value: Any) -> str:
 
 def _documented(name: str, home: str, level: str = "##") -> str:
     """A function's signature and docstring; a class with its public methods."""
-    module = ast.parse(inspect.getsource(import_module(f"cotenant.{home}")))
     leaf = name.rpartition(".")[2]
-    (node,) = [one for one in module.body if isinstance(one, ast.ClassDef | ast.FunctionDef) and one.name == leaf]
+    inner = getattr(import_module(f"cotenant.{home}"), leaf).__module__  # of a handle it is `cotenant`
+    module = ast.parse(inspect.getsource(import_module(f"cotenant.{home}" if inner == "cotenant" else inner)))
+    *_, node = [one for one in module.body if isinstance(one, ast.ClassDef | ast.FunctionDef) and one.name == leaf]
     parts = [f"{level} {name}\n", f"```text\n{ast.get_docstring(node) or ''}\n```\n"]
     if isinstance(node, ast.FunctionDef):
         return "\n".join([parts[0], _signature(node), parts[1]])

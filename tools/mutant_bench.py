@@ -34,7 +34,7 @@ OPTIONS = [
     "-q",
     "-x",
     "-m",
-    "not quiet and not long and not storm",
+    "not slow and not quiet and not long and not storm",
     "-p",
     "no:cacheprovider",
     "-p",
@@ -196,14 +196,12 @@ class Bench:
                 if code != 0:
                     print(f"what {file} reaches is not known: {code}", flush=True)
                 kept[file] = learnt | {"stamp": stamps[file]}
+                self._keep({file: kept[file]})
 
             return Job(lambda own: _measured(files[file], own), done, min(600.0, share))
 
         began, share = time.monotonic(), REACH_SHARE * self._options["seconds"]
         self._children.run(job(file) for file in missing if time.monotonic() - began < share)
-        self._kept.parent.mkdir(parents=True, exist_ok=True)
-        others = json.loads(self._kept.read_text()) if self._kept.is_file() else {}
-        self._kept.write_text(json.dumps(others | kept))
         merged: dict[str, dict[str, dict[str, list[int]]]] = {}
         seconds: dict[str, float] = {}
         for file in files.keys() & kept.keys():
@@ -212,6 +210,13 @@ class Bench:
                 for function, tests in found.items():
                     merged.setdefault(source, {}).setdefault(function, {}).update(tests)
         return Reach(merged, seconds)
+
+    def _keep(self, learnt: Mapping[str, Any]) -> None:
+        """Add it to what is known, at once: measuring may be cut off."""
+        self._kept.parent.mkdir(parents=True, exist_ok=True)
+        others = json.loads(self._kept.read_text()) if self._kept.is_file() else {}
+        self._kept.with_suffix(".new").write_text(json.dumps(others | learnt))
+        self._kept.with_suffix(".new").replace(self._kept)
 
 
 def _functions() -> dict[tuple[str, str, int], list[FunctionType]]:
