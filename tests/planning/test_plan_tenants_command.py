@@ -17,6 +17,7 @@ from cotenant.planning.mixes.serving_plan import KeptObjective, PlannedDevice, S
 from cotenant.planning.mixes.tenants import planned
 from cotenant.reporting.results.planned import run_by, seat_table
 from cotenant.reporting.terminal.grouped import COLUMN_GAP
+from cotenant.serving.deployment import orders
 from cotenant.serving.tenants_file import read_tenants
 from cotenant.study.files import contents
 from cotenant.tenancy.interval import Interval
@@ -153,11 +154,12 @@ def test_a_plan_is_made_written_and_checked(tmp_path, capsys):
     assert all(one["lo"] <= one["attained"] <= one["hi"] for one in checked["tenants"])
 
 
-def test_a_served_plan_keeps_the_keys_and_the_classes_of_its_tenants(tmp_path):
+def test_a_served_plan_keeps_the_keys_classes_and_groups_of_its_tenants(tmp_path):
     digest = "sha256:" + 64 * "a"
     entries = (
         f"a: {{workload: bert-base-mini, rate: 5/s, slo: {{p99: 100ms}}, key: '{digest}', hard: true}}",
         "b: {workload: bert-base-mini, rate: 5/s, slo: {p99: 100ms}, best_effort: true}",
+        "c: {workload: bert-base-mini, rate: 5/s, slo: {p99: 100ms}, group: other}",
     )
     source = written(tmp_path, "device: sim:t4\ntenants:\n" + "".join(f"  {entry}\n" for entry in entries))
     out = tmp_path / "plan.yaml"
@@ -165,6 +167,9 @@ def test_a_served_plan_keeps_the_keys_and_the_classes_of_its_tenants(tmp_path):
     served = read_tenants(out).tenants
     assert (served["a"].key, served["b"].key) == (digest, None)
     assert (served["a"].hard, served["b"].best_effort) == (True, True)
+    out.write_text(out.read_text().replace("sharing: processes", "sharing: scheduled"))
+    workers = [{tenant.name for tenant in worker.tenants} for worker in orders(read_tenants(out), "sim:t4")]
+    assert workers == [{"a", "b"}, {"c"}], "where tenants take turns, those of a group share a process"
 
 
 def test_checking_an_overcommitted_plan_reports_missed(tmp_path, capsys):

@@ -63,7 +63,6 @@ def learnt(runs: Sequence[str | Path], place: "TargetDevice", *, db: AnyPath | N
     if folders:
         with open_runs([folder.path for folder in folders.values()]) as opened:
             known = evidence(opened)
-    valid = not known or any(item.seen.verdict == "valid" for item in known)
     peaks = [peaks_of(folder.manifest).bytes_per_s for folder in folders.values()]
     result = gather_evidence(known)
     if result.open_loads:
@@ -71,7 +70,7 @@ def learnt(runs: Sequence[str | Path], place: "TargetDevice", *, db: AnyPath | N
     if result.too_large:
         left_out = amount(result.too_large, "measured mix was", "measured mixes were")
         notes.append(f"{left_out} ignored: predictions are of up to {LARGEST} tenants.")
-    return Learnt(result, max((peak for peak in peaks if peak), default=None), tuple(notes), tuple(tables), valid)
+    return Learnt(result, max((peak for peak in peaks if peak), default=None), tuple(notes), tuple(tables))
 
 
 def watched_services(runs: Sequence[str | Path]) -> "dict[str, ServiceTimes]":

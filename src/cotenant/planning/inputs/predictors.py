@@ -14,6 +14,7 @@ from cotenant.planning.mixes.tenants import ServingTenant, planned
 from cotenant.planning.predictors.measured import Measured, SharingLaw, most_of, require_measured
 from cotenant.planning.predictors.solo import SoloTimes, drift
 from cotenant.planning.solver.problem import Floats
+from cotenant.text import listed
 
 if TYPE_CHECKING:
     from cotenant.devices.target import TargetDevice
@@ -214,7 +215,9 @@ def measured_on(
     }
     mixes = sum(all(member in keys for member in mix.members) for mix in measurements.found.mixes)
     unspaced = "" if paused else "; not after pauses, where requests may take longer"
-    how = "measured" if measurements.valid else "observed in trials of which none is valid"
+    names = list(tenants)
+    doubted = list(dict.fromkeys(names[number] for (number, _), solo in solos.items() if solo.doubted))
+    how = f"observed without a valid trial of {listed(doubted)} alone" if doubted else "measured"
     if watched:
         unspaced += "; times of watched servers include waiting for requests of their own"
     return Measured(
@@ -274,5 +277,6 @@ def _solo(
         memory_bytes=float(solo.memory_bytes or 0),
         first_s=times.first_s,
         step_s=times.step_s,
+        doubted=solo.unstable and not solo.foreign,
         in_a_row=max(int(np.median(times.requests)), 1),
     )

@@ -26,6 +26,7 @@ NOT_VALIDATED = 0.5
 """Relative error assumed for a slowdown without any validation."""
 REQUESTS, MOST_REQUESTS = 1500, 12000
 """Simulated requests: of the slowest tenant, and in total."""
+NEVER_VALID = ", but never valid alone"
 SEEDS = 8
 """Times that a mix is simulated."""
 SHORTEST_S = 5.0
@@ -177,7 +178,8 @@ class Measured:
             slow.append(stretch)
             with np.errstate(divide="ignore", invalid="ignore"):
                 late.append(self._late(asked, batches, table, off, stretch)[end + 1])
-        return np.array(late), np.maximum.accumulate(np.array(slow), axis=0), tables.basis
+        basis = tables.basis + NEVER_VALID * any(solo.doubted for solo in solos)
+        return np.array(late), np.maximum.accumulate(np.array(slow), axis=0), basis
 
     def _late(
         self, asked: Sequence[tuple[int, int, float]], batches: Sequence[Batches], table: Floats, off: Floats,

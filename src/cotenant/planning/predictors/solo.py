@@ -39,6 +39,8 @@ class SoloTimes:
     step_s: float | None = None
     after_pause_s: Floats | None = None
     """Times of requests that came while nothing ran, if they were measured apart."""
+    doubted: bool = False
+    """No trial of it alone was valid."""
     in_a_row: int = 1
     """Requests per block: this many in a row are about equally fast."""
 

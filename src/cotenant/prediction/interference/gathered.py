@@ -75,8 +75,6 @@ class Learnt:
     notes: tuple[str, ...] = ()
     tables: "tuple[ForeignTable, ...]" = ()
     """What others measured."""
-    valid: bool = True
-    """Whether any trial is."""
 
 
 def gather_evidence(evidence: Sequence[TenantEvidence]) -> Gathered:
