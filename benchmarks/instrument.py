@@ -32,7 +32,8 @@ def ours() -> dict[str, float]:
     from cotenant.measure.tenants.own_use import RUNNER_CPU, share_of_window
     from cotenant.tenancy.load import Load
     from cotenant.tenancy.nouns import Tenant, Trial
-    from cotenant.tenancy.sharing import ALONE, Sharing
+    from cotenant.tenancy.sharing import Sharing
+    from cotenant.tenancy.ways import ALONE
     from cotenant.workloads.protocol import Properties, WorkloadSpec
 
     unknown = Properties(params=None, weight_bytes=None, flops=None, bytes_moved=None, peak_memory_bytes=None)

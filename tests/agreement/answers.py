@@ -19,7 +19,7 @@ from cotenant.planning.check import Attained
 from cotenant.planning.mixes.serving_plan import PlannedDevice
 from cotenant.serving.tenants_file import read_tenants, way_to_serve
 from cotenant.study.files import load_study
-from cotenant.tenancy.sharing import ALONE, TURNS
+from cotenant.tenancy.ways import ALONE, TURNS
 
 HERE = Path(__file__).parent
 FILES = {path.stem: path for path in sorted((HERE / "files").glob("*.yaml"))}

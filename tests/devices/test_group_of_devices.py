@@ -14,7 +14,8 @@ from cotenant.study.files import study_from_text
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.records import APART
-from cotenant.tenancy.sharing import ALONE, Sharing
+from cotenant.tenancy.sharing import Sharing
+from cotenant.tenancy.ways import ALONE
 from cotenant.workloads.protocol import WorkloadSpec
 
 FLEET = "sim:v100-sxm2-16gb*4"

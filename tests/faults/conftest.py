@@ -15,7 +15,8 @@ from cotenant.devices import find_device
 from cotenant.measure.live import LiveBench
 from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import TrialRecords
-from cotenant.tenancy.sharing import ALONE, Sharing
+from cotenant.tenancy.sharing import Sharing
+from cotenant.tenancy.ways import ALONE
 from cotenant.workloads.protocol import Properties
 
 MISBEHAVIOUR = Path(__file__).with_name("misbehaviour.py")

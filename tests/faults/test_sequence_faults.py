@@ -8,7 +8,8 @@ import pytest
 from scenes import bad, calm, of, tenant
 
 from cotenant.tenancy.nouns import Trial
-from cotenant.tenancy.sharing import ALONE, Sharing
+from cotenant.tenancy.sharing import Sharing
+from cotenant.tenancy.ways import ALONE
 
 
 def trials(*mixes, window_s=0.1):

@@ -14,7 +14,8 @@ from cotenant.errors import TenantFailed
 from cotenant.measure.checks import CheckedTenant, CheckedTrial, failures
 from cotenant.measure.tenants import host_process, pool, sequence
 from cotenant.tenancy.nouns import Trial
-from cotenant.tenancy.sharing import ALONE, Sharing
+from cotenant.tenancy.sharing import Sharing
+from cotenant.tenancy.ways import ALONE
 
 
 @pytest.fixture

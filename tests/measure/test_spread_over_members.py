@@ -9,7 +9,7 @@ from cotenant.study.files import study_from_text
 from cotenant.study.model import Study
 from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import APART
-from cotenant.tenancy.sharing import ALONE
+from cotenant.tenancy.ways import ALONE
 
 FOUR = ("m0", "m1", "m2", "m3")
 

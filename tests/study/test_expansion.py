@@ -13,7 +13,7 @@ from cotenant.study.expand import arrival_seed, expand, needs_capacity, trials_p
 from cotenant.study.files import load_study, study_from
 from cotenant.study.model import Study
 from cotenant.tenancy.nouns import Trial
-from cotenant.tenancy.sharing import ALONE
+from cotenant.tenancy.ways import ALONE
 
 MODES = ("processes", "threads", "pinned")
 steady = settings(deadline=None, derandomize=True, max_examples=60)

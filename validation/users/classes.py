@@ -8,7 +8,7 @@ import numpy as np
 
 from cotenant.prediction.data_sets import Between, comparable
 from cotenant.prediction.trust import Class, Quantity, Validated, steps_name
-from cotenant.tenancy.sharing import ALONE
+from cotenant.tenancy.ways import ALONE
 from validation.users.laws import best_law, pool_of
 from validation.users.ranges import LeftOut, bundle_of, learn, nested, same_origin, same_unit
 from validation.users.row import UserRow

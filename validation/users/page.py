@@ -6,7 +6,7 @@ from itertools import product
 from statistics import median
 
 from cotenant.prediction.trust import MEASURE_IT, Validated
-from cotenant.tenancy.sharing import ALONE
+from cotenant.tenancy.ways import ALONE
 from validation.users.classes import Judged, Judgement
 from validation.users.decisions import Decision, lines
 from validation.users.ranges import LeftOut

@@ -30,7 +30,7 @@ from cotenant.prediction.data_sets import (
 )
 from cotenant.prediction.kernels.columns import Floats
 from cotenant.prediction.trust import Class, Quantity, Validated, steps_name
-from cotenant.tenancy.sharing import ALONE
+from cotenant.tenancy.ways import ALONE
 from validation.users.row import UserRow
 
 LEVEL = 0.92

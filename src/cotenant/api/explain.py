@@ -50,7 +50,7 @@ def explain(runs: Runs) -> "Explanation | WatchedExplanation":
         result = result_of(run_records(opened))  # the same decision as elsewhere, from all latencies
     if not found:
         raise RunFolderError(f"{paths[0]} contains no trial to explain.", hint="Continue it: cotenant run --resume RUN")
-    return explain_run(found, peaks_of(manifest), result.summary, result.answer, _kinds(manifest))
+    return explain_run(found, peaks_of(manifest), result.summary, result.answer, lambda: _kinds(manifest))
 
 
 def _kinds(manifest: "Mapping[str, Any]") -> dict[str, str]:

@@ -105,8 +105,8 @@ def predict(
     from cotenant.study.files import load_study
     from cotenant.study.model import Study
     from cotenant.study.prediction_inputs import asked_of, groups_of, place_of
-    from cotenant.tenancy.sharing import SCHEDULED
     from cotenant.tenancy.tenant_entry import demands
+    from cotenant.tenancy.ways import SCHEDULED
 
     wanted = study if isinstance(study, Study) else load_study(study)
     if any(way.mode == SCHEDULED for way in wanted.sharings(())):

@@ -41,13 +41,18 @@ def _run(runs: tuple[str, ...], *, markdown: bool, everything: bool, as_json: bo
         return
     from cotenant.analyse.neighbours import WatchedExplanation
     from cotenant.reporting.elements import to_markdown as as_markdown
-    from cotenant.reporting.results import explained_elements, explanation_elements, explanation_screen
 
     if isinstance(found, WatchedExplanation):
+        from cotenant.reporting.results import explained_elements
+
         elements = explained_elements(found)
     elif everything or markdown:
+        from cotenant.reporting.results import explanation_elements
+
         elements = explanation_elements(found)
     else:
+        from cotenant.reporting.results import explanation_screen
+
         elements = explanation_screen(found, console().width)
     if markdown:
         click.echo(as_markdown(elements, level=3))

@@ -28,7 +28,8 @@ from cotenant.errors import DeviceError
 from cotenant.prediction.batch_limit import Room
 from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.records import APART
-from cotenant.tenancy.sharing import ALONE, Sharing
+from cotenant.tenancy.sharing import Sharing
+from cotenant.tenancy.ways import ALONE
 from cotenant.workloads.protocol import Dtype, WorkloadSpec
 
 if TYPE_CHECKING:

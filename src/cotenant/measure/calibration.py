@@ -18,7 +18,8 @@ from cotenant.study.model import Study
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import MISSING_NS, TrialRecords
-from cotenant.tenancy.sharing import ALONE, Sharing
+from cotenant.tenancy.sharing import Sharing
+from cotenant.tenancy.ways import ALONE
 from cotenant.workloads.protocol import WorkloadSpec
 
 CALIBRATION_BLOCK = -1

@@ -16,7 +16,8 @@ from cotenant.study.model import Study
 from cotenant.study.windows import Windows
 from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import STOPPED_BLOCK, WHOLE_BLOCK
-from cotenant.tenancy.sharing import ALONE, Sharing
+from cotenant.tenancy.sharing import Sharing
+from cotenant.tenancy.ways import ALONE
 
 Missing = Callable[[int, str], Sequence[Trial]]
 """The trials of a block that are left to do on a host."""

@@ -18,8 +18,9 @@ from cotenant.study.files import study_from_text
 from cotenant.study.model import Study
 from cotenant.study.windows import Windows
 from cotenant.tenancy.nouns import Block
-from cotenant.tenancy.sharing import SCHEDULED, Sharing
+from cotenant.tenancy.sharing import Sharing
 from cotenant.tenancy.values import Controls
+from cotenant.tenancy.ways import SCHEDULED
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,8 @@ def started(plan: RunPlan, device: str, folder: RunFolder, *, resumed: bool, sim
 def _simulation(plan: RunPlan, device: Device) -> dict[str, Any]:
     """How far to trust a simulated run; it has no instrument to measure."""
     from cotenant.measure.simulated.model_error import model_error
-    from cotenant.tenancy.sharing import ALONE, Sharing
+    from cotenant.tenancy.sharing import Sharing
+    from cotenant.tenancy.ways import ALONE
 
     gpu = device.simulation()
     study = plan.study

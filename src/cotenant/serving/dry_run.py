@@ -20,7 +20,7 @@ from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.interval import Interval
 from cotenant.tenancy.objective import Objective
 from cotenant.tenancy.plan_document import PlanDevice, PlanSeat, PromisedTime
-from cotenant.tenancy.sharing import ALONE
+from cotenant.tenancy.ways import ALONE
 from cotenant.workloads.protocol import DEFAULT_TOKENS
 
 REPLICATIONS = 5

@@ -13,9 +13,10 @@ from cotenant.study.files import Problem, read_tenants_file
 from cotenant.study.model import Study
 from cotenant.tenancy.objective import Deadline, contract_of
 from cotenant.tenancy.plan_document import PlanDevice, PlanSeat, PromisedTime, plan_in
-from cotenant.tenancy.sharing import SPLITTING_MODES, TURNS, Sharing, SharingText
+from cotenant.tenancy.sharing import Sharing, SharingText
 from cotenant.tenancy.tenant_entry import GROUP, TenantEntry
 from cotenant.tenancy.values import Count, Frozen, Name, Text
+from cotenant.tenancy.ways import SPLITTING_MODES, TURNS
 from cotenant.text import amount
 from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.servers import is_server

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cotenant.analyse.sharing import RequestWork, TenantEvidence, cores_of
 from cotenant.store import parquet
-from cotenant.store.identities import Identities
 from cotenant.store.observe import observations
 from cotenant.store.portions import TrialKey, of_trials, portions, rows_by_trial
 from cotenant.store.reading import OpenRuns
 
 if TYPE_CHECKING:
     import duckdb
+
+    from cotenant.store.identities import Identities
 
 CLOCKS = ("frequency_mhz", "sm_clock_mhz")
 """Clocks of a CPU and of a GPU: a trial has either."""
@@ -76,10 +77,15 @@ class _TenantRow(NamedTuple):
     settings: str | None
 
 
-def evidence(runs: OpenRuns) -> list[TenantEvidence]:
-    """Every tenant of every trial that belongs to a block."""
+def evidence(runs: OpenRuns, identities: "Identities | None" = None) -> list[TenantEvidence]:
+    """Every tenant of every trial that belongs to a block.
+
+    Args:
+        runs: The runs.
+        identities: Of their tenants, for predictions: the studies they come from are slow to read.
+    """
     facts = {row[:3]: _TenantRow._make(row[3:]) for row in runs.con.execute(_TENANTS).fetchall()}
-    bulk, identities = _bulk(runs), Identities(runs)
+    bulk = _bulk(runs)
     found = []
     for seen in observations(runs, raw=False):
         if seen.block < 0:
@@ -99,7 +105,9 @@ def evidence(runs: OpenRuns) -> list[TenantEvidence]:
                 working_set_bytes=_entry(row.facts, "working_set_bytes", int),
                 stages_ns=bulk.stages_ns.get(key, {}),
                 started_utc=row.started_utc,
-                identity=identities.of(
+                identity=None
+                if identities is None
+                else identities.of(
                     seen.run,
                     seen.of,
                     load=row.load,

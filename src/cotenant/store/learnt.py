@@ -37,6 +37,7 @@ def learnt(runs: Sequence[str | Path], place: "TargetDevice", *, db: AnyPath | N
     from cotenant.store import baselines
     from cotenant.store.evidence import evidence
     from cotenant.store.folder import RunFolder
+    from cotenant.store.identities import Identities
     from cotenant.store.reading import open_runs
 
     folders: dict[str, RunFolder] = {}
@@ -62,7 +63,7 @@ def learnt(runs: Sequence[str | Path], place: "TargetDevice", *, db: AnyPath | N
     known = []
     if folders:
         with open_runs([folder.path for folder in folders.values()]) as opened:
-            known = evidence(opened)
+            known = evidence(opened, Identities(opened))
     peaks = [peaks_of(folder.manifest).bytes_per_s for folder in folders.values()]
     result = gather_evidence(known)
     if result.open_loads:

@@ -11,7 +11,7 @@ from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.document import Path
 from cotenant.tenancy.load import MOST_ARRIVALS, Load
 from cotenant.tenancy.objective import objective_for
-from cotenant.tenancy.sharing import EQUAL
+from cotenant.tenancy.ways import EQUAL
 from cotenant.tenancy.words import did_you_mean, shown
 from cotenant.text import amount
 from cotenant.workloads.protocol import in_steps

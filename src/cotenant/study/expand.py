@@ -13,8 +13,9 @@ from cotenant.study.windows import expected
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Block, Tenant, Trial
 from cotenant.tenancy.records import APART, OWN
-from cotenant.tenancy.sharing import ALONE, Sharing
+from cotenant.tenancy.sharing import Sharing
 from cotenant.tenancy.values import Controls
+from cotenant.tenancy.ways import ALONE
 from cotenant.workloads.servers import is_server
 
 Layouts = Mapping[tuple[str, str], Sequence[Sharing]]

@@ -22,8 +22,9 @@ from cotenant.tenancy.document import NotYaml, Tree, read
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.objective import contract_of
 from cotenant.tenancy.plan_document import is_plan
-from cotenant.tenancy.sharing import SCHEDULED, SERVED_SOFTWARE, Sharing
+from cotenant.tenancy.sharing import Sharing
 from cotenant.tenancy.validation_errors import problems_of
+from cotenant.tenancy.ways import SCHEDULED, SERVED_SOFTWARE
 from cotenant.tenancy.words import did_you_mean, shown
 from cotenant.text import amount
 

@@ -19,7 +19,7 @@ from cotenant.study.preconditions import Before
 from cotenant.study.spread import ROLES, SPREADS, Role, Spread
 from cotenant.tenancy.document import Places
 from cotenant.tenancy.load import Load, LoadText
-from cotenant.tenancy.sharing import MODES, Sharing, SharingText
+from cotenant.tenancy.sharing import Sharing, SharingText
 from cotenant.tenancy.tenant_entry import KeyHash, TenantEntry
 from cotenant.tenancy.validation_errors import LISTS, WORD
 from cotenant.tenancy.values import (
@@ -40,6 +40,7 @@ from cotenant.tenancy.values import (
     one_of,
     read_bytes,
 )
+from cotenant.tenancy.ways import MODES
 from cotenant.tenancy.words import did_you_mean, expected, is_number
 
 

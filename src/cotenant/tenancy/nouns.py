@@ -7,8 +7,9 @@ from pydantic import Field
 
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.objective import ObjectivesText
-from cotenant.tenancy.sharing import ALONE, Sharing
+from cotenant.tenancy.sharing import Sharing
 from cotenant.tenancy.values import Frozen
+from cotenant.tenancy.ways import ALONE
 from cotenant.workloads.protocol import WorkloadSpec
 
 

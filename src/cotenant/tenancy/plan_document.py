@@ -14,10 +14,11 @@ from cotenant.tenancy.document import Tree, read, write
 from cotenant.tenancy.interval import Interval
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.objective import Objective, Objectives, objective_for, read_objective
-from cotenant.tenancy.sharing import ALONE, MODES, SCHEDULED, TURNS, Sharing
+from cotenant.tenancy.sharing import Sharing
 from cotenant.tenancy.tenant_entry import JobEntry, TenantEntry
 from cotenant.tenancy.validation_errors import problems_of
 from cotenant.tenancy.values import Bytes, Count, Frozen, Name, Priority, SoftwareName, Switch, Text, one_of
+from cotenant.tenancy.ways import ALONE, MODES, SCHEDULED, TURNS
 from cotenant.tenancy.words import expected, is_number
 from cotenant.text import amount
 from cotenant.workloads.protocol import in_steps

@@ -6,22 +6,8 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.values import Frozen
+from cotenant.tenancy.ways import ALONE, EQUAL, MODES, PERCENTAGES, SPLITTING_MODES
 from cotenant.tenancy.words import did_you_mean, expected, is_number
-
-ALONE = "alone"
-"""The sharing of solo trials: a tenant has the whole device."""
-SPLITTING_MODES = ("mps", "mps-static", "green", "mig", "pinned")
-SCHEDULED = "scheduled"
-"""A server orders the requests of all tenants on the whole device."""
-TURNS = (ALONE, SCHEDULED)
-"""Ways to share in which a server gives out the whole device; under the others each tenant has a worker of its own."""
-SERVED_SOFTWARE = ("eager", "graphs")
-"""What the workers of a server run; an engine is a server of its own."""
-PERCENTAGES = ("mps", "mps-static", "green")
-"""Ways to share whose shares are percentages of the SMs."""
-EQUAL = "equal"
-"""In place of shares: the same share for each tenant of a mix, however many it has."""
-MODES = ("processes", "threads", "streams", "exclusive", *SPLITTING_MODES, SCHEDULED)
 
 
 class Sharing(Frozen):

@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -83,6 +85,15 @@ def test_a_run_is_explained_from_its_records(run, capsys):
     assert "it reaches 2 % of the compute peak and 75 % of the memory bandwidth" in output
     assert "b is the aggressor and a the victim" in output
     assert "Processes outside the study took 30 % of the device in 3 of 9 trials" in output
+
+
+def test_neither_the_study_nor_the_catalogue_is_read_for_a_few_mixes(run):
+    code = (
+        "import sys; from cotenant.cli.main import main; assert main(['explain', sys.argv[1]]) == 0; "
+        "print([name for name in ('pydantic', 'cotenant.study', 'cotenant.workloads') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, run(two_triads())], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def many_mixes():

@@ -81,11 +81,11 @@ def test_contrasts_need_three_mixes_of_two_tenants_each_side():
         ]
 
     rows = mixes(3, 5.0, 1.5, "x") + mixes(3, 1.0, 1.1, "y")
-    (found,) = patterns.contrasts(rows, {})
+    (found,) = patterns.contrasts(rows, dict)
     assert (found.one.name, found.other.name) == ("a small beside a big tenant", "tenants of one size")
     assert found.shown
-    assert patterns.contrasts(mixes(3, 5.0, 1.5, "x") + mixes(2, 1.0, 1.1, "y"), {}) == []
-    assert patterns.contrasts([replace(row, neighbours=2) for row in rows], {}) == []
+    assert patterns.contrasts(mixes(3, 5.0, 1.5, "x") + mixes(2, 1.0, 1.1, "y"), dict) == []
+    assert patterns.contrasts([replace(row, neighbours=2) for row in rows], dict) == []
 
 
 def test_a_pattern_needs_six_mixes_and_slowdowns_that_differ():

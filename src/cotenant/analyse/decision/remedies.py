@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from cotenant.analyse.decision.answer import MixChoice
 from cotenant.analyse.decision.option import SharingOption, TenantInOption, mix_name
 from cotenant.analyse.sharing.slo import LATE, queries_needed
+from cotenant.tenancy.ways import SCHEDULED
 from cotenant.text import duration, listed
 
 DEFAULT = "eager"
@@ -54,8 +55,6 @@ def ended(remedy: str) -> str:
 
 def _measured_longer(choice: MixChoice, more_s: float) -> str:
     """More requests of the same decide it."""
-    from cotenant.tenancy.sharing import SCHEDULED
-
     option = choice.best
     if option.cell.sharing == SCHEDULED:  # only a server shares like this: no study repeats it
         return f"serve {mix_name(option.standings)} for {duration(more_s)} longer, under the same load"

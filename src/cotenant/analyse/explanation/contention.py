@@ -17,7 +17,7 @@ from cotenant.analyse.sharing.summary import MixSummary, Summary
 from cotenant.analyse.tabular import fields_of
 from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.interval import Estimate, Missing, Number
-from cotenant.tenancy.sharing import PERCENTAGES
+from cotenant.tenancy.ways import PERCENTAGES
 from cotenant.text import percent, ratio
 
 Resource = Literal[

@@ -1,11 +1,10 @@
 """The explanation of a run: tenants alone, parts of slowdowns, mixes, circumstances, and missing measurements."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from statistics import fmean
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from cotenant.analyse.decision import Answer, decide
@@ -196,7 +195,7 @@ def explain_run(
     peaks: Peaks,
     summary: Summary | None = None,
     answer: Answer | None = None,
-    kinds: Mapping[str, str] = MappingProxyType({}),
+    kinds: Callable[[], Mapping[str, str]] = dict,
 ) -> Explanation:
     """Explain a run.
 
@@ -205,7 +204,7 @@ def explain_run(
         peaks: Peak rates of the device, as far as known.
         summary: The run's summary, if it is known already.
         answer: The decision made from all latencies; by default, what this evidence supports.
-        kinds: Kind of each tenant of the study, where known: `encoder`, `decoder`.
+        kinds: Asked, if groups of mixes can be compared, for each tenant's kind where known: `encoder`, `decoder`.
     """
     seen = [item.seen for item in evidence]
     alone, parts = bindings(evidence, peaks), splits(evidence)

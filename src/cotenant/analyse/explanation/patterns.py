@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from math import atanh, exp, log, sqrt, tanh
 from statistics import NormalDist
@@ -227,13 +228,13 @@ class Contrast:
         return self.p <= LEVEL
 
 
-def contrasts(sufferers: Sequence[Sufferer], kinds: Mapping[str, str]) -> list[Contrast]:
+def contrasts(sufferers: Sequence[Sufferer], kinds: Callable[[], Mapping[str, str]]) -> list[Contrast]:
     """Compare every two groups that differ by kind, under each way to share; the most certain first.
 
     Args:
         sufferers: Tenants of mixes with their slowdowns. Only mixes of the most common size count: otherwise the number
             of tenants would dominate.
-        kinds: Kind of each tenant of the study: `encoder`, `decoder` and so on.
+        kinds: Asked, if there are enough mixes for two groups, for each tenant's kind: `encoder`, `decoder` and so on.
     """
     found: list[tuple[Contrast, float]] = []
     for sharing in dict.fromkeys(sufferer.sharing for sufferer in sufferers):
@@ -241,7 +242,9 @@ def contrasts(sufferers: Sequence[Sufferer], kinds: Mapping[str, str]) -> list[C
         for sufferer in sufferers:
             if sufferer.sharing == sharing and sufferer.neighbours == 1:
                 mixes.setdefault(sufferer.mix, []).append(sufferer)
-        for label in (lambda many: _by_kind(many, kinds), _by_size):
+        if len(mixes) < 2 * FEWEST_IN_GROUP:
+            continue
+        for label in (partial(_by_kind, kinds=kinds()), _by_size):
             groups: dict[str, list[float]] = {}
             for many in mixes.values():
                 if (name := label(many)) is not None:

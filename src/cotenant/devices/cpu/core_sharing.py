@@ -10,7 +10,8 @@ from cotenant.devices.protocol import Fixture, HostPlan, SeatPlan, SeatReport, S
 from cotenant.devices.single import wrong_processes
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import Tenant
-from cotenant.tenancy.sharing import ALONE, Sharing
+from cotenant.tenancy.sharing import Sharing
+from cotenant.tenancy.ways import ALONE
 
 MEANINGS = {
     "processes": "one process per tenant on all cores, time-sliced by the operating system",

@@ -21,7 +21,8 @@ from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError, SharingUnavailable
 from cotenant.prediction.contention import mps_caps
 from cotenant.tenancy.nouns import Tenant
-from cotenant.tenancy.sharing import ALONE, Sharing
+from cotenant.tenancy.sharing import Sharing
+from cotenant.tenancy.ways import ALONE
 from cotenant.workloads.protocol import Dtype
 
 if TYPE_CHECKING:

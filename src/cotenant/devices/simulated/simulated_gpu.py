@@ -45,7 +45,8 @@ from cotenant.prediction.simulated_gpu import Controls, SimulatedGpu
 from cotenant.prediction.trust import classes
 from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.nouns import Tenant
-from cotenant.tenancy.sharing import ALONE, Sharing
+from cotenant.tenancy.sharing import Sharing
+from cotenant.tenancy.ways import ALONE
 from cotenant.workloads import find
 from cotenant.workloads.models import ModelWorkload
 from cotenant.workloads.protocol import Attention, Dtype, StagedWorkload, WorkloadSpec

@@ -15,7 +15,8 @@ from cotenant.errors import TenantFailed
 from cotenant.measure.fit import says_out_of_memory
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Tenant
-from cotenant.tenancy.sharing import ALONE, Sharing
+from cotenant.tenancy.sharing import Sharing
+from cotenant.tenancy.ways import ALONE
 from cotenant.workloads.protocol import WorkloadSpec
 
 # --- the outcome of an attempt at a batch, and the errors that mean it was too large

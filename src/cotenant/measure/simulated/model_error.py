@@ -12,7 +12,8 @@ from cotenant.prediction.simulated_gpu import Controls
 from cotenant.prediction.trust import MEASURED, Class, ModelError, error_of, of_experts, phase_of
 from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import TrialRecords
-from cotenant.tenancy.sharing import ALONE, TURNS, Sharing
+from cotenant.tenancy.sharing import Sharing
+from cotenant.tenancy.ways import ALONE, TURNS
 from cotenant.workloads import find
 from cotenant.workloads.models import ModelWorkload
 from cotenant.workloads.protocol import WorkloadSpec, in_steps

@@ -19,7 +19,8 @@ from cotenant.study.expand import arrival_seed
 from cotenant.tenancy.load import Load, arrivals_ns
 from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import MISSING_NS, Int64s
-from cotenant.tenancy.sharing import SCHEDULED, Sharing
+from cotenant.tenancy.sharing import Sharing
+from cotenant.tenancy.ways import SCHEDULED
 from cotenant.workloads.protocol import in_batches
 
 NS = 1_000_000_000

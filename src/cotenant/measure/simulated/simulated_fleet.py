@@ -36,7 +36,8 @@ from cotenant.study.expand import stable_number
 from cotenant.study.preconditions import Before
 from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import APART, TrialRecords
-from cotenant.tenancy.sharing import ALONE, Sharing
+from cotenant.tenancy.sharing import Sharing
+from cotenant.tenancy.ways import ALONE
 
 # --- temperature of a simulated GPU at the start of a trial: a study's `before` in simulated time
 

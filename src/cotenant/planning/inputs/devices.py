@@ -13,7 +13,7 @@ from cotenant.planning.mixes.kinds import Clock, DeviceKind, Price, price_of, un
 from cotenant.planning.mixes.mig import MigGeometry
 from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.document import NotYaml, read
-from cotenant.tenancy.sharing import SCHEDULED
+from cotenant.tenancy.ways import SCHEDULED
 from cotenant.text import did_you_mean
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from cotenant.paths import AnyPath
 from cotenant.planning.inputs.tenants import runs_of
 from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.plan_document import PlanDevice, PlanSeat
-from cotenant.tenancy.sharing import SCHEDULED, sharing_written
+from cotenant.tenancy.sharing import sharing_written
+from cotenant.tenancy.ways import SCHEDULED
 from cotenant.workloads.protocol import in_steps
 
 if TYPE_CHECKING:

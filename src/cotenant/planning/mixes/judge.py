@@ -16,7 +16,7 @@ from cotenant.planning.mixes.kinds import CAPPED, OWN_PROCESS, DeviceKind, Way, 
 from cotenant.planning.mixes.predictor import Mixes, MixPredictor, PredictedMix
 from cotenant.planning.mixes.tenants import ServingTenant, Unit
 from cotenant.planning.solver.problem import NOBODY, Bools, Floats, Ints, JudgedGroups, WayToUse
-from cotenant.tenancy.sharing import SCHEDULED
+from cotenant.tenancy.ways import SCHEDULED
 
 Minimise = Literal["cost", "devices", "energy", "latency"]
 PER_DEVICE = ("cost", "devices")

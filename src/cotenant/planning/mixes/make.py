@@ -20,7 +20,7 @@ from cotenant.planning.mixes.why import reasons, refusals, with_sensitivity
 from cotenant.planning.solver.generation import INTERRUPTED, UNKNOWN, Clock, FirstPlan, Solved, start
 from cotenant.planning.solver.problem import PlacedGroup, Problem, cost_of
 from cotenant.planning.solver.solve import bound_by_number, solve
-from cotenant.tenancy.sharing import SCHEDULED
+from cotenant.tenancy.ways import SCHEDULED
 from cotenant.text import amount
 
 TRIES = 10

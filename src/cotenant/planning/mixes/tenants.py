@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from cotenant.scheduling import Contract
 from cotenant.tenancy.objective import Objective, contract_of
-from cotenant.tenancy.sharing import SERVED_SOFTWARE
 from cotenant.tenancy.tenant_entry import Isolation, TenantEntry
+from cotenant.tenancy.ways import SERVED_SOFTWARE
 from cotenant.tenancy.words import did_you_mean, shown
 
 STRETCH = 2.0

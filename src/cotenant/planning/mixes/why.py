@@ -13,7 +13,7 @@ from cotenant.planning.mixes.second_opinion import SecondOpinion
 from cotenant.planning.mixes.serving_plan import Measurement, PlannedDevice, Refusal, Rejected, SeatedTenant
 from cotenant.planning.mixes.tenants import Unit, UnitSeat
 from cotenant.planning.solver.problem import NOBODY, PlacedGroup
-from cotenant.tenancy.sharing import SCHEDULED
+from cotenant.tenancy.ways import SCHEDULED
 from cotenant.text import amount, milliseconds, percent, together
 
 FACTORS = np.geomspace(1.0, 4.0, 30).round(2)

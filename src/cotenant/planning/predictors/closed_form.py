@@ -20,7 +20,7 @@ from cotenant.planning.predictors.scheduled import OrderedMixes, load_of, waits
 from cotenant.planning.solver.problem import Bools, Floats, Ints
 from cotenant.prediction.contention import ONE_THREAD, Terms, slicing_of, slowdowns
 from cotenant.tenancy.objective import Objective
-from cotenant.tenancy.sharing import SCHEDULED
+from cotenant.tenancy.ways import SCHEDULED
 
 CLOSED = "simulated (closed form)"
 ROOM = 1.5

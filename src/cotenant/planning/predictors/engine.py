@@ -37,7 +37,7 @@ from cotenant.prediction.engines import NO_TIMES, EngineLoad, EngineTenant, Engi
 from cotenant.scheduling import Settings
 from cotenant.scheduling.simulation import NEVER, WARM_UP, Replications, requests_at, tail_of
 from cotenant.tenancy.load import Load, arrivals_ns
-from cotenant.tenancy.sharing import SCHEDULED
+from cotenant.tenancy.ways import SCHEDULED
 
 ENGINE = "simulated (event engine)"
 METRICS = ("latency", "ttft", "tpot")

@@ -8,7 +8,7 @@ import numpy as np
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.solver.problem import Floats
 from cotenant.prediction.contention import DIFFERENCES
-from cotenant.tenancy.sharing import SCHEDULED
+from cotenant.tenancy.ways import SCHEDULED
 from cotenant.text import listed
 
 if TYPE_CHECKING:

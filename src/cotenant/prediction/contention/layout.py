@@ -8,7 +8,8 @@ from math import ceil
 from cotenant.errors import SharingUnavailable
 from cotenant.prediction.gpu import GpuSpec, MigProfile
 from cotenant.tenancy.nouns import Tenant
-from cotenant.tenancy.sharing import ALONE, SCHEDULED, Sharing, percent_of_sms
+from cotenant.tenancy.sharing import Sharing, percent_of_sms
+from cotenant.tenancy.ways import ALONE, SCHEDULED
 
 
 @dataclass(frozen=True, slots=True)

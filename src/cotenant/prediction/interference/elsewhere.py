@@ -21,7 +21,7 @@ from cotenant.prediction.interference.setting import LARGEST
 from cotenant.prediction.trust import new_source_half
 from cotenant.tenancy.identity import TenantIdentity
 from cotenant.tenancy.interval import Estimate
-from cotenant.tenancy.sharing import MODES
+from cotenant.tenancy.ways import MODES
 
 ELSEWHERE = "measured elsewhere"
 FORMAT = "tenant,neighbours,sharing,alone,shared[,utilisation][,device]"

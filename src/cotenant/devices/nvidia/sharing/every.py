@@ -8,7 +8,8 @@ from cotenant.devices.nvidia.sharing.layout import GpuArrangement, GpuPlace
 from cotenant.devices.protocol import Fixture, SharingMode
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import Tenant
-from cotenant.tenancy.sharing import ALONE, Sharing
+from cotenant.tenancy.sharing import Sharing
+from cotenant.tenancy.ways import ALONE
 
 SPLITTING = ("mps", "mps-static", "green", "mig")
 WITHIN = ("processes", "mps", "streams")
