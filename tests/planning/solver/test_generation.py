@@ -169,7 +169,8 @@ def test_columns_whose_reduced_cost_exceeds_the_slack_are_left_out(monkeypatch):
     # Slack 0.5; near is 1 + 0.25 - 0.8 = 0.45 too dear, far 2 + 0.25 - 1.2 = 1.05, wide 0.5 + 3 * 0.25 - 0.8 = 0.45.
     assert useful(begun) == {begun.columns[0], near, wide}
     assert useful(begun, relaxed([0.4] * 3, (0.3, 0.0), cost=1.5)) == {begun.columns[0], near}
-    assert useful(begun, relaxed([0.4] * 3, (0.25, 0.0), cost=1.6)) == {begun.columns[0]}
+    assert useful(begun, relaxed([0.4] * 3, (0.25, 0.0), cost=1.55)) == {begun.columns[0], near, wide}
+    assert useful(begun, relaxed([0.4] * 3, (0.25, 0.0), cost=1.551)) == {begun.columns[0]}
     assert useful(begun, relaxed([0.4] * 3, (0.25, 0.0), cost=9.0)) == {begun.columns[0]}
     assert far in useful(FirstPlan(begun.columns, (2,)))
 
@@ -245,6 +246,20 @@ def test_chunks_change_nothing(monkeypatch, seed):
     whole = found()
     monkeypatch.setattr(pricing, "BATCH", 9)
     assert found() == whole
+
+
+def test_a_level_grows_in_chunks_of_as_many_children_as_fit_a_batch(monkeypatch):
+    case, sizes = problem([0.1] * 6, prices=(1.0, 9.0)), []
+    grown = pricing._Search._grown
+
+    def counted(search, level):
+        sizes.append(level.candidates.size)
+        return grown(search, level)
+
+    monkeypatch.setattr(pricing, "BATCH", 12)
+    monkeypatch.setattr(pricing._Search, "_grown", counted)
+    price(case, 0, np.full(6, 0.5), 0.0, keep=99, beam=None, more=lambda: True)
+    assert max(sizes) == 12, "two nodes at a time, of six candidates each"
 
 
 def test_a_beam_keeps_the_nodes_with_the_most_worth_per_room():

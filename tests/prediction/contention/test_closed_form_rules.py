@@ -350,7 +350,7 @@ def test_a_trace_of_kernels_and_their_costs():
     columns = dict.fromkeys(Costs.__dataclass_fields__, zeros)
     columns |= {
         "duration_ns": np.array([1000.0, 2000.0, 500.0, 0.0]),
-        "fixed_ns": np.array([200.0, 0.0, 600.0, 0.0]),
+        "fixed_ns": np.array([200.0, 1000.0, 600.0, 0.0]),
         "sms": np.array([50.0, 200.0, 10.0, 0.0]),
         "filled": np.array([80.0, 300.0, 10.0, 0.0]),
         "waves": np.array([2.0, 4.0, 1.0, 1.0]),
@@ -370,10 +370,10 @@ def test_a_trace_of_kernels_and_their_costs():
         Four(), Costs(**columns), domain_sms=100, bytes_per_ns=200.0, launch_ns=launch, before_us=2.0, after_us=3.0
     )
     assert trace.duration_ns.tolist() == [1000.0, 2000.0, 500.0, 1.0]
-    assert trace.occupancy == pytest.approx([0.5 * (800 + 0.35 * 200) / 1000, 1.0, 0.1 * 0.35 * 600 / 500, 1e-6])
+    assert trace.occupancy == pytest.approx([0.5 * (800 + 0.35 * 200) / 1000, 0.675, 0.1 * 0.35 * 600 / 500, 1e-6])
     assert trace.dram == pytest.approx([0.5, 1.0, 0.0, 0.0])
     assert trace.tensor == pytest.approx([0.25, 1.0, 0.0, 0.0])
-    assert trace.block_ns == pytest.approx([400.0, 500.0, 0.0, 0.0])
+    assert trace.block_ns == pytest.approx([400.0, 250.0, 0.0, 0.0])
     assert trace.holds == pytest.approx([0.8, 1.0, 0.1, 0.0])
     assert trace.waited.tolist() == [1.0, 1.0, 0.0, 0.0]
     assert (trace.before_ns, trace.after_ns, trace.slot.tolist()) == (2000.0, 3000.0, [0] * 4)

@@ -99,11 +99,27 @@ def test_draining_the_buffer_changes_nothing(monkeypatch):
     slices = Slicing(5e5, 5e4, 1e4)
     for slicing in (None, slices):
         whole = simulate(players, window_end_ns=1e8, slicing=slicing, host_spread=0.05)
-        monkeypatch.setattr(simulating, "BUFFER_ROWS", 5)
-        pieces = simulate(players, window_end_ns=1e8, slicing=slicing, host_spread=0.05)
-        monkeypatch.undo()
-        for a, b in zip(whole.requests, pieces.requests, strict=True):
-            assert b.done == pytest.approx(a.done, abs=1.0)
+        for rows in (1, 5):
+            monkeypatch.setattr(simulating, "BUFFER_ROWS", rows)
+            pieces = simulate(players, window_end_ns=1e8, slicing=slicing, host_spread=0.05)
+            monkeypatch.undo()
+            for a, b in zip(whole.requests, pieces.requests, strict=True):
+                assert b.done == pytest.approx(a.done, abs=1.0)
+
+
+def test_all_host_times_of_a_request_are_longer_or_shorter_by_the_same_factor():
+    device = plain_trace(kernels=1, device_ns=1.0)
+    nothing = np.zeros(1)
+    launching = replace(device, launch_ns=nothing + 1e6)
+    preparing = replace(device, launch_ns=nothing, before_ns=1e6)
+    closing = replace(device, launch_ns=nothing, after_ns=1e6)
+    took = []
+    for trace in (launching, preparing, closing):
+        requests = simulate([Player(trace)], window_end_ns=1e8, host_spread=0.2).requests[0]
+        took.append(requests.done - requests.started)
+    assert np.std(took[0]) == pytest.approx(2e5, rel=0.2)
+    assert took[1] == pytest.approx(took[0], rel=1e-6)
+    assert took[2] == pytest.approx(took[0], rel=1e-6)
 
 
 def test_stages_end_in_order_and_the_first_output_comes_with_its_kernel():

@@ -3,9 +3,11 @@
 import base64
 import json
 import time
+from types import SimpleNamespace as Facts
 
 import pytest
 
+from cotenant.serving.http.openai_input import echoes_of
 from tests.serving.http.front import run
 
 CHAT = {"model": "gpt", "messages": [{"role": "user", "content": "hi"}]}
@@ -188,6 +190,12 @@ def test_logprobs_of_a_completion_and_its_echoed_prompt():
     }
     choice = ask("/v1/completions", {**body, "echo": False, "logprobs": 0}).json()["choices"][0]
     assert (choice["text"], choice["logprobs"]["tokens"]) == ("@@", ["@", "@"])
+
+
+def test_an_echo_is_the_text_as_it_was_sent_and_token_ids_as_text():
+    codec = Facts(decode=lambda ids: f"<{len(ids)} tokens>")
+    assert echoes_of("As  sent", [(1, 2)], codec) == ["As  sent"]
+    assert echoes_of(["As  sent", [7, 8, 9]], [(1, 2), (7, 8, 9)], codec) == ["As  sent", "<3 tokens>"]
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])

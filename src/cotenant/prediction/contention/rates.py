@@ -95,7 +95,7 @@ def fill_rates(  # noqa: C901, PLR0912, PLR0915 - in one piece: passing arrays o
                 members += 1
         if seen or total <= 1.0:
             continue
-        level, settled, small = 1.0 / members, 0, 0.0
+        level, settled = 1.0 / members, 0
         while True:  # the even part grows by what modest kernels leave; ends after at most as many rounds as members
             now, below = 0, 0.0
             for other in range(count):
@@ -105,8 +105,7 @@ def fill_rates(  # noqa: C901, PLR0912, PLR0915 - in one piece: passing arrays o
                     below += floats[tenant, FRESH] * floats[tenant, DRAM]
             if now in (settled, members):
                 break
-            settled, small = now, below
-            level = (1.0 - small) / (members - settled)
+            settled, level = now, (1.0 - below) / (members - now)
         for other in range(count):
             tenant = order[other]
             if floats[tenant, DRAM_DOMAIN] == domain and floats[tenant, FRESH] * floats[tenant, DRAM] > level:
