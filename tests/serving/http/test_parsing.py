@@ -19,7 +19,12 @@ def refused(body, coding, most=100):
 
 @pytest.mark.parametrize(
     ("coding", "body"),
-    [("gzip", gzip.compress(TEXT)), (" X-GZIP ", gzip.compress(TEXT)), ("deflate", zlib.compress(TEXT))],
+    # Without a time stamp: processes that collect these tests in different seconds must name them alike.
+    [
+        ("gzip", gzip.compress(TEXT, mtime=0)),
+        (" X-GZIP ", gzip.compress(TEXT, mtime=0)),
+        ("deflate", zlib.compress(TEXT)),
+    ],
 )
 def test_a_body_may_be_as_large_decompressed_as_the_limit(coding, body):
     assert decompressed(body, coding, 100) == TEXT
