@@ -235,11 +235,13 @@ def test_the_first_tokens_that_come_together_are_told_apart_by_the_later_ones(en
     client = engine_probes.EngineProbes(url, None, headers={}).client(64, 12)
 
     async def several():
-        requests = [await engine_probes.timed_request(client, number) for number in range(9)]
+        requests = [await engine_probes.timed_request(client, number) for number in range(30)]
         await client.close()
         return requests
 
-    requests = asyncio.run(several())
+    # A busy machine reads some answers at one go: those have only their whole time.
+    requests = [request for request in asyncio.run(several()) if request.tpot_ms is not None]
+    assert requests
     ratios = [request.ttft_ms / (request.ms - 11 * request.tpot_ms) for request in requests]
     assert ratios == pytest.approx([1.0] * len(ratios))
     assert median(request.ms / request.tpot_ms for request in requests) == pytest.approx(10 + 12, rel=0.5)
