@@ -70,7 +70,13 @@ def test_the_headline_is_the_most_general_that_holds():
     assert said(clock)[0].endswith("slower, but for what the clock explains.")
     assert said(row(p=None))[0] == "No verdict: no cell could be compared."
     assert said(row(p=None), row())[0].startswith("Nothing is shown")
-    assert said(hit, withheld="it was busy")[0] == "No verdict: it was busy. Measure again on a quiet machine."
+
+
+def test_numbers_of_trials_that_are_mostly_not_valid_are_not_quoted():
+    moved = Facts(outcome=outcome("slower", "beyond the margin", regression=True), alike=3, tenants=3)
+    lines = said(slower(regression=True), row(p=None, detail="why"), withheld="it was busy", common=moved, notes=["x"])
+    refused = "a in a+b (mps, closed 1) can't be compared: why."
+    assert lines == ["No verdict: it was busy. Measure again on a quiet machine.", refused, "x"]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +85,6 @@ def test_the_headline_is_the_most_general_that_holds():
         ("slower", "the clock", "the clock did (clock 1.000x, in cycles 1.000x), not the code."),
         ("faster", "beyond the margin", "that is the machine or something that all of them use, not one tenant."),
         ("same", "within the margin", "within 3 %, so it was taken out."),
-        ("ambiguous", "not valid", "moved alike, 1.200x [1.100, 1.300]."),
         ("ambiguous", "too noisy", "too uncertain to call it a change; it was taken out."),
     ],
 )
@@ -126,7 +131,7 @@ def test_open_questions_are_counted():
     assert not any("so near" in line for line in said(*noisy[:2]))
 
 
-def test_tokens_refusals_quality_and_rows_of_one_side():
+def test_tokens_refusals_and_rows_of_one_side():
     def token(lo, hi):
         return Facts(metric="TTFT", before_ms=10.0, now_ms=12.0, ratio=about(1.2, lo, hi))
 
@@ -136,11 +141,6 @@ def test_tokens_refusals_quality_and_rows_of_one_side():
     lost = said(row(p=None, detail="why"), row(p=None, detail="why"), row("b", p=None, detail="why"))
     assert "a in a+b (mps, closed 1) and 1 more cells can't be compared: why." in lost
     assert "b in a+b (mps, closed 1) can't be compared: why." in lost
-    bad = Facts(doubtful=2, trials=4, failed_checks=("steady",))
-    assert "2 of 4 trials before are not valid (steady), which widens every interval." in said(row(), before=bad)
-    assert not any("not valid" in line for line in said(row(), before=Facts(doubtful=1, trials=3, failed_checks=())))
-    assert not any("not valid" in line for line in said(row(), before=Facts(doubtful=0, trials=0, failed_checks=())))
-    assert not any("not valid" in line for line in said(row(), before=bad, withheld="busy"))
     assert "Measured only now: a in a+b (mps, closed 1) and 1 more." in said(row(), only_now=[row().row] * 2)
     assert "Measured only before: a in a+b (mps, closed 1)." in said(row(), only_before=[row().row])
     unserved = row(because="requests not served", detail="9 of 10")
@@ -155,7 +155,7 @@ def test_tokens_refusals_quality_and_rows_of_one_side():
         ({"because": "the clock"}, "slower, but so was the clock"),
         ({"verdict": "slower", "because": "all tenants alike"}, "slower as all tenants are"),
         ({"because": "requests not served", "detail": "d"}, "judged by requests that were not served: d"),
-        ({"because": "not valid"}, "no verdict, since the trials are mostly not valid; 1.200x"),
+        ({"because": "not valid"}, "no verdict, since the trials are mostly not valid"),
         ({"because": "too noisy", "missing": 1}, "neither within 3 % nor beyond it can be shown: 1.200x"),
         ({"because": "something", "detail": "else"}, "else"),
     ],

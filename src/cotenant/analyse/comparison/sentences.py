@@ -13,7 +13,13 @@ MOST_ROWS = 5
 
 
 def comparison_sentences(found: PairComparison) -> list[str]:
-    """The answer first, then the common part, single rows, open questions and other differences."""
+    """The answer first, then the common part, single rows, open questions and other differences.
+
+    Numbers of trials that are mostly not valid are not quoted.
+    """
+    others = [*_unmatched("before", found.only_before), *_unmatched("now", found.only_now), *found.notes]
+    if found.withheld:
+        return [_headline(found), *_refused(found.rows), *others]
     named = {tenant.of for tenant in found.tenants if tenant.outcome.verdict in {"slower", "faster"}}
     # Don't repeat for each row what the sentence about its tenant covers.
     single = [row for row in found.rows if row.outcome.verdict in {"slower", "faster"} and row.of not in named]
@@ -27,10 +33,7 @@ def comparison_sentences(found: PairComparison) -> list[str]:
         *_unserved(found.rows),
         *_open(found),
         *_refused(found.rows),
-        *_quality(found),
-        *_unmatched("before", found.only_before),
-        *_unmatched("now", found.only_now),
-        *found.notes,
+        *others,
     ]
     return [line for line in lines if line]
 
@@ -61,7 +64,7 @@ def row_reason(change: RowChange, found: PairComparison) -> str:  # noqa: PLR091
         case "requests not served":
             return f"judged by requests that were not served: {change.detail}"
         case "not valid":
-            return f"no verdict, since the trials are mostly not valid; {_with_ends(outcome.total)}"
+            return "no verdict, since the trials are mostly not valid"
         case "too noisy":
             return f"neither within {within} nor beyond it can be shown: {own}; {_missing(outcome)}"
     return change.detail
@@ -97,8 +100,6 @@ def _common(common: CommonChange, margin: float) -> str:
         return f"{who}: that is the machine or something that all of them use, not one tenant."
     if outcome.verdict == "same":
         return f"{who}: what a machine does between two runs, within {percent(margin)}, so it was taken out."
-    if outcome.because == "not valid":
-        return f"{who}."
     return f"{who}: too uncertain to call it a change; it was taken out."
 
 
@@ -207,15 +208,6 @@ def _refused(rows: Sequence[RowChange]) -> Iterable[str]:
     for (_, detail), group in groups.items():
         more = f" and {len(group) - 1} more cells" if len(group) > 1 else ""
         yield f"{row_name(group[0].row)}{more} can't be compared: {detail}."
-
-
-def _quality(found: PairComparison) -> Iterable[str]:
-    if found.withheld:
-        return
-    for when, run in (("before", found.before), ("now", found.now)):
-        if 2 * run.doubtful >= run.trials > 0:
-            checks = ", ".join(run.failed_checks) or "no check named"
-            yield f"{run.doubtful} of {run.trials} trials {when} are not valid ({checks}), which widens every interval."
 
 
 def _unmatched(when: str, rows: Sequence[SeriesRow]) -> Iterable[str]:
