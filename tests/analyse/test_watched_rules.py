@@ -63,9 +63,9 @@ def series(name, units, time_each, *, step_s=10.0, activity=None, requests=None,
 
 def tenant(name, *, rate=None, **more):
     fields = {
-        "requests": 1, "rate_rps": rate, "cv": None, "mean_ms": 5.0, "quantiles_ms": {}, "token_ms": None,
-        "first_ms": None, "tokens_in": None, "tokens_out": None, "device_ms": None, "cores": None, "gpu_share": None,
-        "restarts": 0, "unknown_s": 0.0,
+        "requests": 1, "rate_rps": rate, "cv": None, "mean_ms": 5.0, "quantiles_ms": {}, "first_bound_ms": None,
+        "token_ms": None, "first_ms": None, "tokens_in": None, "tokens_out": None, "device_ms": None, "cores": None,
+        "gpu_share": None, "restarts": 0, "unknown_s": 0.0,
     }  # fmt: skip
     return WatchedTenant(name, "vllm", **fields | more)
 

@@ -171,7 +171,9 @@ def test_why_there_is_no_answer():
             role: Totals(np.arange(3.0), np.arange(3.0)) for role in ("requests", "latency_s", "latency_count")
         }) for name in "ab"
     ]  # fmt: skip
-    assert said(*short) == "2 s are too short to tell who slows whom."
+    assert said(*short) == (
+        "2 s are too short to tell who slows whom: it takes at least 2 min 30 s of traffic that comes and goes."
+    )
 
 
 @pytest.mark.parametrize(

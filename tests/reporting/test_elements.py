@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 
 from cotenant.analyse.decision import Answer
-from cotenant.analyse.neighbours.watching import watched_of
+from cotenant.analyse.neighbours.totals import Totals
+from cotenant.analyse.neighbours.watching import TenantTotals, watched_of
 from cotenant.analyse.result import Result, side_by_side
 from cotenant.reporting.elements import (
     Bullet,
@@ -32,7 +33,7 @@ from cotenant.reporting.elements.terminal import to_terminal
 from cotenant.reporting.figures.figure import Figure, Understanding
 from cotenant.reporting.results.decided import choices_table
 from cotenant.reporting.results.methods import methods_elements
-from cotenant.reporting.results.watched import watched_elements
+from cotenant.reporting.results.watched import tenants_table, watched_elements
 from cotenant.tenancy.interval import Interval
 from cotenant.text import NOTHING
 from tests.analyse.decision.truth import Truth
@@ -86,6 +87,15 @@ def watched():
     first, second, _ = play(Script(1, 1.5, minutes=20))
     t_s = np.arange(0.0, 20 * 60, READ_EVERY_S)
     return watched_elements(watched_of([readings("a", first, t_s), readings("b", second, t_s)], device="cpu"))
+
+
+def test_of_a_quantile_in_the_first_bucket_a_table_shows_the_bound():
+    t_s = np.arange(600.0)
+    totals = {role: Totals(t_s, t_s * each) for role, each in (("requests", 1), ("latency_s", 0.01))}
+    buckets = {"latency": {0.1: 500.0, 0.2: 590.0, 0.5: 600.0}}
+    table = tenants_table(watched_of([TenantTotals("a", "histogram", totals, buckets)], device="cpu"))
+    shown = dict(zip(table.columns, table.rows[0], strict=True))
+    assert (shown["p50 ms"], shown["p95 ms"]) == ("≤ 100", "178")
 
 
 @pytest.mark.parametrize("elements", [EVERY, pytest.param(None, id="watched")])

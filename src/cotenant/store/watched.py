@@ -178,7 +178,7 @@ class Traffic:
     """Mean prompt and mean answer, of watched servers that count tokens."""
     tokens_out: float | None = None
     quantiles_ms: Mapping[str, float] = field(default_factory=dict)
-    """Of watched servers, from their own buckets."""
+    """Of watched servers, from their own buckets; none where only a bound is known."""
 
 
 def traffic_of(runs: OpenRuns) -> Mapping[str, Traffic]:
@@ -205,7 +205,7 @@ def _watched(runs: OpenRuns) -> dict[str, Traffic]:
             None if tenant.device_ms is None else tenant.device_ms / 1e3,
             tenant.tokens_in,
             tenant.tokens_out,
-            tenant.quantiles_ms,
+            {name: value for name, value in tenant.quantiles_ms.items() if value > (tenant.first_bound_ms or 0.0)},
         )
         for tenant in watched
         if tenant.requests and tenant.rate_rps

@@ -11,16 +11,21 @@ from cotenant.analyse.neighbours.totals import Totals
 BUCKETS = {0.1: 50.0, 0.2: 90.0, 0.5: 100.0, math.inf: 100.0}
 
 
-@pytest.mark.parametrize(("q", "seconds"), [(0.5, 0.1), (0.25, 0.05), (0.7, 0.15), (0.9, 0.2), (0.95, 0.35)])
+@pytest.mark.parametrize(("q", "seconds"), [(0.51, 0.1025), (0.7, 0.15), (0.9, 0.2), (0.95, 0.35)])
 def test_quantiles_are_interpolated_within_a_bucket(q, seconds):
     assert watching.bucket_quantile(BUCKETS, q) == pytest.approx(seconds)
+
+
+def test_of_a_quantile_in_the_first_bucket_only_its_bound_is_known():
+    assert watching.bucket_quantile({0.1: 6.0}, 0.5) == 0.1
+    assert watching.bucket_quantile(BUCKETS, 0.5) == 0.1
+    assert watching.bucket_quantile(BUCKETS, 0.25) == 0.1
 
 
 def test_quantiles_of_few_or_endless_times_are_not_given():
     assert watching.bucket_quantile(BUCKETS, 0.99) is None, "needs 299"
     assert watching.bucket_quantile({0.1: 50.0, math.inf: 100.0}, 0.9) is None
     assert watching.bucket_quantile({}, 0.5) is None
-    assert watching.bucket_quantile({0.1: 6.0}, 0.5) == pytest.approx(0.05)
     assert watching.bucket_points(BUCKETS, 4) == pytest.approx([0.025, 0.075, 0.13125, 0.19375])
     assert watching.bucket_points({}, 4) == []
     assert watching.bucket_points({math.inf: 4.0}, 4) == []

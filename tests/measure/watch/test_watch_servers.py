@@ -39,7 +39,8 @@ def test_a_server_is_watched_stored_shown_and_reported(app, app_process, tmp_pat
     assert tenant.mean_ms >= 5
     assert tenant.facts["pid"] == process.pid
     assert tenant.cores > 0
-    assert 0 < tenant.quantiles_ms["p50"] <= 100
+    assert 5 <= tenant.quantiles_ms["p50"] <= 100
+    assert tenant.first_bound_ms == 5
     again = cotenant.show_watched(found.folder)
     assert again.tenants[0].requests == tenant.requests
     assert again.tenants[0].mean_ms == pytest.approx(tenant.mean_ms)
@@ -90,7 +91,13 @@ def test_nothing_to_watch_is_an_error_with_a_hint(app, tmp_path):
     server = app()
     with pytest.raises(WatchError, match="publishes no metrics") as raised:
         session_of(tmp_path, address_of(server), histograms=())
-    assert "--histogram" in raised.value.hint
+    assert raised.value.hint == f"name its histogram of request times: --histogram {METRIC}"
+    with pytest.raises(WatchError, match="publishes no http_seconds, and no metrics of vLLM"):
+        session_of(tmp_path, address_of(server), histograms=("http_seconds",))
+    server.page = lambda: "up 1\n"
+    with pytest.raises(WatchError) as raised:
+        session_of(tmp_path, address_of(server))
+    assert "name its PID" in raised.value.hint
     assert list(tmp_path.iterdir()) == []  # no empty run is left
 
 
@@ -132,7 +139,7 @@ def test_a_server_that_restarts_while_watched_is_noted_and_counted_right(app, tm
     assert tenant.mean_ms > 0
 
 
-def test_a_server_that_goes_away_and_comes_back_is_noted(app_process, tmp_path):
+def test_a_server_that_goes_away_and_comes_back_is_noted_and_its_new_process_read(app_process, tmp_path):
     process, url = app_process()
     port = int(url.rpartition(":")[2])
     with session_of(tmp_path, url) as session:
@@ -140,9 +147,15 @@ def test_a_server_that_goes_away_and_comes_back_is_noted(app_process, tmp_path):
         process.kill()
         process.wait()
         until(lambda: any("doesn't answer" in note for note in session.notes()))
-        app_process(port)
+        assert f"Process {process.pid} has ended." in session.notes()
+        later, _ = app_process(port)
         until(lambda: any("answers again" in note for note in session.notes()))
-    assert any(f"Process {process.pid} has ended" in note for note in session.notes())
+        said = f"Process {process.pid} ended, and process {later.pid} serves in its place."
+        until(lambda: said in session.notes())
+        [track] = session.targets.tracks
+        read_s = track.latest()["cpu_s"][0]
+        until(lambda: track.latest()["cpu_s"][0] > read_s)
+    assert track.facts["pid"] == later.pid
 
 
 def test_names_from_a_page_are_harmless_in_mixes_and_on_the_page(app, tmp_path):

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cotenant.analyse.estimates.quantiles import needed_for
-from cotenant.analyse.neighbours.influence import SMALL, Influence, TenantSeries, influences
+from cotenant.analyse.neighbours.influence import BLOCKS_S, FEWEST_BLOCKS, SMALL, Influence, TenantSeries, influences
 from cotenant.analyse.neighbours.totals import Floats, Totals
 from cotenant.analyse.tabular import Row, Tabular
 from cotenant.tenancy.interval import Estimate
@@ -70,7 +70,9 @@ class WatchedTenant:
     """Variation of the gaps between its requests, from counts per interval; 1 is Poisson."""
     mean_ms: float | None
     quantiles_ms: Mapping[str, float]
-    """From the server's own buckets: interpolated within a bucket."""
+    """From the server's own buckets: interpolated within a bucket; of the first one, its bound."""
+    first_bound_ms: float | None
+    """The end of the first bucket: of a quantile there nothing else is known."""
     token_ms: float | None
     first_ms: float | None
     """Mean time to the first token."""
@@ -216,6 +218,7 @@ def _tenant(tenant: TenantTotals, edges: Floats, seconds: float) -> WatchedTenan
     def mean_ms(role: str, count: str) -> float | None:
         return None if (mean := _mean(tenant, role, count)) is None else 1e3 * mean
 
+    latency = tenant.buckets.get("latency", {})
     return WatchedTenant(
         tenant=tenant.tenant,
         software=tenant.software,
@@ -224,10 +227,9 @@ def _tenant(tenant: TenantTotals, edges: Floats, seconds: float) -> WatchedTenan
         cv=_cv(totals["requests"].within(edges)) if "requests" in totals else None,
         mean_ms=mean_ms("latency_s", "latency_count"),
         quantiles_ms={
-            name: 1e3 * value
-            for name, q in QUANTILES.items()
-            if (value := bucket_quantile(tenant.buckets.get("latency", {}), q)) is not None
+            name: 1e3 * value for name, q in QUANTILES.items() if (value := bucket_quantile(latency, q)) is not None
         },
+        first_bound_ms=1e3 * min(latency) if latency else None,
         token_ms=mean_ms("token_s", "token_count"),
         first_ms=mean_ms("first_s", "first_count"),
         tokens_in=_mean(tenant, "tokens_in", "requests"),
@@ -243,7 +245,10 @@ def _tenant(tenant: TenantTotals, edges: Floats, seconds: float) -> WatchedTenan
 
 
 def bucket_quantile(buckets: Mapping[float, float], q: float) -> float | None:
-    """A quantile of a histogram's counts, in seconds; None with too few, or if it lies above the last bound."""
+    """A quantile of a histogram's counts, in seconds: interpolated, or the first bound if it lies below that.
+
+    None with too few, or if it lies above the last bound.
+    """
     bounds = sorted(buckets)
     total = max(buckets.values(), default=0.0)
     if total < needed_for(q):
@@ -254,6 +259,8 @@ def bucket_quantile(buckets: Mapping[float, float], q: float) -> float | None:
             if math.isinf(bound):
                 return None
             inside = buckets[bound] - count_below
+            if bound == bounds[0]:
+                return bound
             return below + (bound - below) * ((rank - count_below) / inside if inside else 1.0)
         below, count_below = bound, buckets[bound]
     return None
@@ -379,7 +386,10 @@ def _nothing(watched: Watched) -> str:
             f"None of {names} publishes times, so nothing tells who slows whom: name a URL with /metrics, "
             "or a histogram with --histogram."
         )
-    return f"{duration(60 * watched.minutes)} are too short to tell who slows whom."
+    return (
+        f"{duration(60 * watched.minutes)} are too short to tell who slows whom: it takes at least "
+        f"{duration(FEWEST_BLOCKS * min(BLOCKS_S))} of traffic that comes and goes."
+    )
 
 
 def _does(influence: Influence) -> str:

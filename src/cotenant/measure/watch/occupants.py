@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cotenant.analyse.neighbours import CPU_S, ENERGY_J, GPU_S, Grant
@@ -16,6 +16,8 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 FAMILY_EVERY = 10
 """Readings between two looks for new children."""
+LOOK_AGAIN_EVERY = 5
+"""Readings between two looks for the successor of a process that ended."""
 _CONTAINER = re.compile(r"([0-9a-f]{12})[0-9a-f]{52}")
 _POD = re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})")
 
@@ -23,9 +25,12 @@ _POD = re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}
 class ProcessReader:
     """A process and its children; their CPU time counts for all tenants that the process serves."""
 
-    def __init__(self, pid: int, tracks: list[Track], tree: FileTree | None = None) -> None:
+    def __init__(
+        self, pid: int, tracks: list[Track], tree: FileTree | None = None, again: Callable[[], int | None] | None = None
+    ) -> None:
         self.pid = pid
         self.tracks = tracks
+        self._again = again
         self._tree = tree or FileTree()
         self._family: list[int] = [pid]
         self._readings = 0
@@ -40,7 +45,9 @@ class ProcessReader:
         self._known_from_the_start()
 
     def read(self, t_s: float) -> None:
-        """One reading. A process that ended is noted; the rest goes on."""
+        """One reading. A process that ended is noted, and what serves in its place is read; the rest goes on."""
+        if self._ended and self._readings % LOOK_AGAIN_EVERY == 0 and self._again is not None:
+            self._follow(self._again())
         if self._readings % FAMILY_EVERY == 0:
             self._family = family(self.pid, self._tree)
         self._readings += 1
@@ -60,6 +67,13 @@ class ProcessReader:
             track.add(t_s, {CPU_S: self._total_s}, "/proc/PID/stat")
             track.facts["memory_bytes"] = memory
             self._grants(track, t_s, memory)
+
+    def _follow(self, pid: int | None) -> None:
+        """Its server was started again, as another process."""
+        if pid is not None and pid != self.pid:
+            self.notes[-1] = f"Process {self.pid} ended, and process {pid} serves in its place."
+            self.pid, self._family, self._ended = pid, family(pid, self._tree), False
+            self._known_from_the_start()
 
     def _known_from_the_start(self) -> None:
         """User, name and container: they don't change."""

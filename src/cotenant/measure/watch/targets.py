@@ -33,7 +33,7 @@ class PageReader:
     ) -> None:
         self.address = address
         self._alias = alias
-        self._known = (*histograms, *KNOWN_SOFTWARE)
+        self._named, self._known = histograms, (*histograms, *KNOWN_SOFTWARE)
         self._metrics = frozenset[str]().union(*(software.metrics for software in self._known))
         self._new_track = new_track
         self.tracks: dict[str, Track] = {}
@@ -97,13 +97,19 @@ class PageReader:
             raise WatchError(f"`{where.name}` doesn't answer in HTTP") from None
         if status != 200:
             raise WatchError(f"`{where.name}` has no metrics: GET {where.target} returns status {status}")
-        found = read_published(exposed(body.decode(errors="replace"), self._metrics), self._known)
+        text = body.decode(errors="replace")
+        found = read_published(exposed(text, self._metrics), self._known)
         if not found:
+            named = "".join(f"no {name}, and " for software in self._named for name in software.histograms)
             raise WatchError(
-                f"`{where.name}` publishes no metrics of vLLM, SGLang, Triton, TEI, llama.cpp or cotenant",
-                hint="name a histogram of it: --histogram http_request_duration_seconds",
+                f"`{where.name}` publishes {named}no metrics of vLLM, SGLang, Triton, TEI, llama.cpp or cotenant",
+                hint=_histogram_hint(text),
             )
         return found
+
+    def server(self) -> int | None:
+        """The process behind it; None if it doesn't answer, is on another machine, or is another user's."""
+        return None if self._failed else next((_oldest(pid) for pid in listening(self.address)), None)
 
     def _put(self, published: Published, t_s: float, *, only: bool) -> None:
         track = self.tracks.get(published.tenant)
@@ -136,6 +142,20 @@ def page_address(text: str) -> Address:
     with suppress(WorkloadError):
         return read_address(f"{address.scheme}://{address.authority}{PATH}")
     return address
+
+
+_HISTOGRAM = re.compile(r"^# TYPE (\S*(?:second|duration|latency|time)\S*) histogram", re.MULTILINE)
+MOST_HISTOGRAMS = 5
+
+
+def _histogram_hint(page: str) -> str:
+    """Which of its histograms may be of request times."""
+    names = _HISTOGRAM.findall(page)[:MOST_HISTOGRAMS]
+    return (
+        f"name its histogram of request times: {' or '.join(f'--histogram {name}' for name in names)}"
+        if names
+        else ("it has no histogram of times; without one only its process tells what it uses: name its PID")
+    )
 
 
 MOST_PORTS = 128
@@ -187,7 +207,7 @@ class Targets:
                 self._add_page(page)
                 if self._ports[port]:
                     with suppress(WatchError):  # it ended meanwhile, and its page will be reported as gone
-                        self._add_process(_oldest(self._ports[port]), list(page.tracks.values()))
+                        self._add_process(_oldest(self._ports[port]), list(page.tracks.values()), page)
         known = {member for process in self.processes for member in family(process.pid)}
         there = [] if self._gpu is None else [pid for pid in self._gpu.pids if pid not in known]
         for pid in there[:MOST_PROCESSES]:
@@ -201,8 +221,8 @@ class Targets:
         page = self._page(address, name)
         page.fetch()  # refused now, with the reason
         self._add_page(page)
-        for pid in listening(address)[:1]:
-            self._add_process(_oldest(pid), list(page.tracks.values()))
+        if (pid := page.server()) is not None:
+            self._add_process(pid, list(page.tracks.values()), page)
 
     def _open_process(self, pid: int, name: str | None) -> None:
         """A process by its number; its metrics too if it listens and has some."""
@@ -216,12 +236,14 @@ class Targets:
                 "all the same."
             )
         tracks: list[Track] = []
+        behind: PageReader | None = None
         watched = {page.address.port for page in self.pages if page.address.local}
         for port in (port for port, owner in self._ports.items() if owner in members and port not in watched):
             page = self._page(page_address(f"{LOCAL}:{port}"), name)
             if _has_metrics(page):
                 self._add_page(page)
                 tracks += page.tracks.values()
+                behind = page
         if not tracks:
             track = self.new_track(name or _command(pid), "process", str(pid))
             tracks = [track]
@@ -229,7 +251,7 @@ class Targets:
                 f"{track.tenant} (process {pid}) publishes no metrics: its use counts for its neighbours, but whether "
                 "it is slowed can't be seen."
             )
-        self._add_process(pid, tracks)
+        self._add_process(pid, tracks, behind)
 
     def _page(self, address: Address, name: str | None) -> PageReader:
         return PageReader(address, name, self._histograms, self.new_track)
@@ -238,10 +260,10 @@ class Targets:
         page.read()
         self.pages.append(page)
 
-    def _add_process(self, pid: int, tracks: list[Track]) -> None:
+    def _add_process(self, pid: int, tracks: list[Track], page: PageReader | None) -> None:
         same = next((process for process in self.processes if process.pid == pid), None)
         if same is None:
-            self.processes.append(ProcessReader(pid, tracks))
+            self.processes.append(ProcessReader(pid, tracks, again=None if page is None else page.server))
         else:  # one process behind several ports
             same.tracks += [track for track in tracks if track not in same.tracks]
 

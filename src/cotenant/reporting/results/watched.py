@@ -56,7 +56,9 @@ _ROLES = ("requests", "latency_s", "latency_count", "token_s", "token_count", "t
 _VERDICTS: dict[str, Tone] = {"slows": "bad", "can't tell": "open"}
 PAIRS = ("neighbour", "tenant", "verdict", "time beside it", "busy means", "why")
 INTERVALS = "Brackets are 95 % intervals, from leaving out one block of time after the other."
-BUCKETS = "Quantiles are interpolated within the buckets that the servers publish."
+BUCKETS = (
+    "Quantiles are interpolated within the buckets that the servers publish; in the first, only its bound is known."
+)
 
 TIMES = Understanding(
     shows="Each tenant's mean time over time: of a token for tenants that generate, of a request for others.",
@@ -160,7 +162,7 @@ def _row(tenant: WatchedTenant) -> dict[str, str]:
         "requests": NOTHING if tenant.requests is None else f"{tenant.requests:,}",
         "req/s": _figure(tenant.rate_rps),
         "mean ms": _figure(tenant.mean_ms),
-        **{f"{name} ms": _figure(tenant.quantiles_ms.get(name)) for name in ("p50", "p95", "p99")},
+        **{f"{name} ms": _quantile(tenant, name) for name in ("p50", "p95", "p99")},
         "first token ms": _figure(tenant.first_ms),
         "ms/token": _figure(tenant.token_ms),
         "tokens in": _figure(tenant.tokens_in),
@@ -168,6 +170,11 @@ def _row(tenant: WatchedTenant) -> dict[str, str]:
         "cores": _figure(tenant.cores),
         "GPU time": NOTHING if tenant.gpu_share is None else percent(tenant.gpu_share),
     }
+
+
+def _quantile(tenant: WatchedTenant, name: str) -> str:
+    value = tenant.quantiles_ms.get(name)
+    return f"{'≤ ' if value is not None and value == tenant.first_bound_ms else ''}{_figure(value)}"
 
 
 def _facts(watched: Watched, everything: bool) -> list[Element]:
