@@ -150,7 +150,9 @@ def test_the_doctor_says_what_torch_is_for(lean):
     assert "Error" not in said
 
 
-@pytest.mark.parametrize("arguments", [("run", "pair.yaml", "--device", "cpu"), ("serve", "pair.yaml", "--dry-run")])
+@pytest.mark.parametrize(
+    "arguments", [("run", "pair.yaml", "--device", "cpu"), ("serve", "pair.yaml", "--dry-run"), ("selftest",)]
+)
 def test_models_on_a_real_device_name_their_extra(lean, arguments):
     said = lean(*arguments, code=1)
     assert "needs torch, which isn't installed" in said.stderr

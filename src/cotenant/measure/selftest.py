@@ -22,6 +22,7 @@ from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import TrialRecords
 from cotenant.tenancy.sharing import Sharing
+from cotenant.workloads.catalogue import require_packages
 from cotenant.workloads.protocol import WorkloadSpec
 
 WINDOW_S = 1.0
@@ -68,7 +69,10 @@ def try_out(device: Device) -> SelfTest:
 
     Raises:
         DeviceBusy: It is being measured.
+        MissingExtra: torch, which the test computes with, isn't installed.
     """
+    if not device.simulated:
+        require_packages(WORKLOAD)
     begin = time.monotonic()
     with device_lock(device.lock_keys(), run="selftest"):
         bench = bench_for(device, run="selftest", warm_s=WARM_S)
