@@ -400,10 +400,11 @@ FIRST_SEED = 1
 
 def main(draws: int = 20, jobs: int = 2000, load: float = 0.9) -> None:
     """Every policy on the GPUs of the database."""
-    from cotenant.api.plan import measured_fleet
+    from cotenant.paths import home_of
+    from cotenant.planning.inputs import measured_fleet
 
     seeds = range(FIRST_SEED, FIRST_SEED + draws)
-    compared = compare(measured_fleet("sgemm", None), count=jobs, seeds=seeds, load=load)
+    compared = compare(measured_fleet("sgemm", home_of(None)), count=jobs, seeds=seeds, load=load)
     rows = [
         {"policy": row.policy, "simulated": row.simulated}
         | {

@@ -18,10 +18,10 @@ import numpy as np
 import yaml
 
 import cotenant
-from cotenant.api.compare import compare_plan
 from cotenant.errors import DeviceBusy
 from cotenant.planning.check import measured_device
 from cotenant.planning.inputs.studies import write_study
+from cotenant.store.compared import compare_plan
 from cotenant.tenancy.plan_document import PlanDocument
 
 INSTANCES = 10

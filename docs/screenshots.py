@@ -105,11 +105,10 @@ def watched_page(out: Path) -> None:
 @contextmanager
 def viewed(folder: Path) -> Iterator[str]:
     """`cotenant view` over a folder."""
-    from cotenant.api.view import _compared
     from cotenant.reporting.browser.server import ViewServer
     from cotenant.reporting.browser.site import site_over
 
-    site, index = site_over(folder, _compared)
+    site, index = site_over(folder)
     index.watch()
     with ViewServer(0, site) as server:
         serving = threading.Thread(target=server.serve_forever, daemon=True)

@@ -32,10 +32,8 @@ if TYPE_CHECKING:
     from cotenant.analyse.sharing import TenantSummary as TenantSummary
     from cotenant.analyse.variability import Drift as Drift
     from cotenant.analyse.variability import Variability as Variability
-    from cotenant.api.active import ActiveResult as ActiveResult
     from cotenant.api.fleet import Kind as Kind
     from cotenant.api.plan import WrittenExport as WrittenExport
-    from cotenant.api.predict import NextFor as NextFor
     from cotenant.api.progress_output import Say as Say
     from cotenant.api.report import Written as Written
     from cotenant.devices import DeviceInfo as DeviceInfo
@@ -63,6 +61,7 @@ if TYPE_CHECKING:
     from cotenant.planning.assignment import JobPlan as JobPlan
     from cotenant.planning.assignment import Objective as Objective
     from cotenant.planning.check import Checked as Checked
+    from cotenant.planning.inputs import NextFor as NextFor
     from cotenant.planning.mixes import Minimise as Minimise
     from cotenant.planning.mixes import PlanMove as PlanMove
     from cotenant.planning.mixes import ServingPlan as ServingPlan
@@ -94,6 +93,7 @@ if TYPE_CHECKING:
     from cotenant.store.imports import SearchJson as SearchJson
     from cotenant.store.query import Table as Table
     from cotenant.store.verifying import Verified as Verified
+    from cotenant.study.active_rounds import ActiveResult as ActiveResult
     from cotenant.study.run_forecast import Forecast as Forecast
     from cotenant.study.schema import StudyInfo as StudyInfo
     from cotenant.tenancy.interval import Estimate as Estimate

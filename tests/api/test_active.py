@@ -7,11 +7,11 @@ import pytest
 from click.testing import CliRunner
 
 import cotenant
-from cotenant.api import active
 from cotenant.cli.run import command
 from cotenant.errors import CotenantError
 from cotenant.prediction.interference.forecast import NAME
 from cotenant.reporting.figures.material import gather
+from cotenant.study import active_rounds
 
 STUDY = """
 name: five
@@ -93,8 +93,8 @@ def test_a_mix_is_measured_in_no_more_blocks_than_its_width_takes(study, tmp_pat
 
 def test_a_way_to_share_that_is_known_is_not_measured_again(study, tmp_path, monkeypatch):
     study.write_text(STUDY.replace("[mps]", "[mps, processes]"), encoding="utf-8")
-    known = active.is_known
-    monkeypatch.setattr(active, "is_known", lambda mix, width: mix.sharing == "mps" or known(mix, 0.0001))
+    known = active_rounds.is_known
+    monkeypatch.setattr(active_rounds, "is_known", lambda mix, width: mix.sharing == "mps" or known(mix, 0.0001))
     found = cotenant.run_active(study, out=tmp_path / "runs")
     first, *others = [
         {row[0] for row in cotenant.sql("select distinct sharing from trials where sharing <> 'alone'", folder).rows}

@@ -282,3 +282,22 @@ def _slowest(numbers: Sequence[Any]) -> Any:
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+# --- how copies are started again, as they were measured
+
+
+@dataclass(frozen=True, slots=True)
+class CopyCommand:
+    """How a copy is started."""
+
+    words: Sequence[str]
+    ports: Sequence[int]
+    ready: str
+    environment: Mapping[str, str]
+    cores: str
+    """In the kernel's notation; empty: all."""
+    percentage: int | None = None
+    """Of the SMs under MPS."""
+    profile: str | None = None
+    """Of its MIG instance."""

@@ -1,16 +1,15 @@
 """`plan`: tenants with rates and objectives on devices, at what cost; and jobs on the measured GPUs of a fleet."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from cotenant.analyse.tabular import plain
 from cotenant.api.handles import one_line, paragraphs, public
 from cotenant.api.progress_output import Say, saying
-from cotenant.errors import CotenantError, DatabaseError, ImpossibleObjectives
-from cotenant.paths import AnyPath, Runs, run_paths
+from cotenant.errors import CotenantError
+from cotenant.paths import AnyPath, Runs, home_of, run_paths
 from cotenant.planning.mixes import ServingPlan
 from cotenant.store.folder import write_whole
 from cotenant.text import amount
@@ -19,14 +18,10 @@ if TYPE_CHECKING:
     from cotenant.planning.assignment import JobPlan, Objective
     from cotenant.planning.check import Checked
     from cotenant.planning.exports import Model
-    from cotenant.planning.gpu_fleet import GpuFleet
-    from cotenant.planning.inputs import PlanEvidence
-    from cotenant.planning.mixes import DeviceKind, Minimise, PlanMove
-    from cotenant.study.model import Study
+    from cotenant.planning.mixes import Minimise, PlanMove
     from cotenant.tenancy.plan_document import PlanDocument
 
 SECONDS, RISK = 30.0, 0.1
-MOST_NAMED = 5
 
 
 @public
@@ -242,115 +237,16 @@ def plan(
 
     tenants = Path(tenants)
     if devices is None and contents(tenants) == "other":
-        return _place_jobs(tenants, objective, power_budget_w, work, db)
-    from cotenant.planning.admission import Advisor
-    from cotenant.planning.inputs import devices_in, devices_of, measuring, model_of, predictors_for
-    from cotenant.planning.mixes import Ask, Impossible, make_plan, within_budget
-    from cotenant.tenancy.tenant_entry import demands
+        from cotenant.planning import assignment
+        from cotenant.planning.inputs import measured_fleet
+        from cotenant.planning.jobs import read_jobs
 
-    clock = _own_clock()
-    end = clock() + seconds
-    progress = saying(say, quiet=quiet)
-    if not 0 < risk < 0.5:
-        raise CotenantError(f"the risk must be between 0 and 0.5, not {risk:g}", hint="e.g. --risk 0.05")
-    file, evidence = _asked(tenants, overrides, run_paths(runs), progress)
-    devices = devices or devices_in(file, tenants)
-    clocked = minimise == "energy" or power_budget_w is not None
-    own = {**file.prices, **(prices or {})}
-    there = devices_of(devices, own, priced=minimise == "cost", clocked=clocked, sharing=sharing)
-    if minimise == "cost" and not any(kind.price_per_h for kind in there.kinds):
-        minimise = "devices"
-    for line in demands(file.tenants):
-        progress(line)
-    progress(f"describing {amount(len(file.tenants), 'tenant')} on {amount(len(there.kinds), 'kind')} of device")
-    wanted, rough, closer = predictors_for(
-        file.tenants, there, evidence, risk=risk, source=str(tenants), progress=progress
-    )
-    ask = Ask(minimise=minimise, seconds=max(end - clock(), seconds / 5), risk=risk)
+        queue = read_jobs(tenants)
+        return assignment.plan(measured_fleet(work, home_of(db)), queue, objective=objective, budget_w=power_budget_w)
+    from cotenant.planning.inputs import made_plan
 
-    def make(kinds: "Sequence[DeviceKind]") -> "ServingPlan":
-        # A power budget may take a plan for each clock: each gets half of the time that is left.
-        left = ask.seconds if power_budget_w is None else max((end - clock()) / 2, seconds / 10)
-        return make_plan(
-            wanted, kinds, rough, clock=clock, ask=replace(ask, seconds=left), closer=closer, progress=progress
-        )
-
-    advisor = None
-    if there.gpus and not (evidence.runs or evidence.served):
-        advisor = Advisor(tenants, devices, file.tenants, tuple(overrides), replace(ask, seconds=seconds), clock)
-    try:
-        made = make(there.kinds) if power_budget_w is None else within_budget(make, there.kinds, power_budget_w)
-    except Impossible as error:
-        hint = error.hint if advisor is None else advisor.hint(error.tenants, {kind.name for kind in there.kinds}, end)
-        raise ImpossibleObjectives(error.message, hint=hint) from None
-    if made.refusals and advisor is not None:
-        progress("looking for the change that admits what is left out")
-        made = replace(made, refusals=advisor.explained(made.refusals, end))
-    if made.measure is not None:
-        made = replace(made, measure=measuring(made, made.measure, file.tenants, tenants))
-    models = {name: model_of(entry) for name, entry in file.tenants.items()}
-    return Plan.of(made, source=str(tenants), available=devices, models=models, runs=tuple(map(str, evidence.runs)))
-
-
-def _asked(
-    tenants: Path, overrides: Sequence[str], runs: Sequence[Path], progress: Say
-) -> "tuple[Study, PlanEvidence]":
-    """The tenants, at the rates that came if traffic was served, and what is known about them."""
-    from cotenant.planning.inputs import PlanEvidence, as_served, is_served, tenants_to_plan
-
-    file = tenants_to_plan(tenants, overrides)
-    served = [run for run in runs if is_served(run)]
-    learnt_from = [run for run in runs if run not in served]
-    if not served:
-        return file, PlanEvidence(learnt_from, served, {})
-    came = as_served(file, served)
-    progress(came.sentence)
-    return came.file, PlanEvidence(learnt_from, served, came.costs_s)
-
-
-def _place_jobs(
-    jobs: Path, objective: "Objective", power_budget_w: float | None, work: str | None, db: AnyPath | None
-) -> "JobPlan":
-    """On the GPUs of the database."""
-    from cotenant.planning import assignment
-    from cotenant.planning.jobs import read_jobs
-
-    queue = read_jobs(jobs)
-    return assignment.plan(measured_fleet(work, db), queue, objective=objective, budget_w=power_budget_w)
-
-
-def measured_fleet(work: str | None, db: AnyPath | None) -> "GpuFleet":
-    """The GPUs of the database under a kind of work."""
-    from cotenant.api.db import gpus
-    from cotenant.planning.gpu_fleet import fleet_of
-
-    found = gpus(work, db=db)
-    if not found:
-        raise DatabaseError(
-            "the database has sensor readings, but no measured work that describes its GPUs",
-            hint="measure some: cotenant run variability --devices all, then cotenant db add RUN",
-        )
-    if len(found) > 1:
-        names = ", ".join(kind.work for kind in found[:MOST_NAMED])
-        names += f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-        raise DatabaseError(
-            f"the database contains {len(found)} kinds of work: {names}",
-            hint="say which one describes the GPUs best with --work, e.g. --work sgemm",
-        )
-    fleet = fleet_of(found[0].profiles, simulated=found[0].simulated)
-    if not len(fleet):
-        raise DatabaseError(
-            f"no GPU has both a clock and a power under {found[0].work}",
-            hint="measure with sensors: cotenant run variability --devices all",
-        )
-    return fleet
-
-
-BUSIEST = 3.0
-"""By the clock on the wall, a plan takes at most this multiple of its time."""
-
-
-def _own_clock() -> Callable[[], float]:
-    """Seconds of this thread: on a busy machine the same question gets the same answer, a little later."""
-    began, used = time.monotonic(), time.thread_time()
-    return lambda: max(time.thread_time() - used, (time.monotonic() - began) / BUSIEST)
+    made = made_plan(
+        tenants, devices, minimise=minimise, seconds=seconds, risk=risk, prices=prices or {}, runs=run_paths(runs),
+        power_budget_w=power_budget_w, overrides=overrides, sharing=sharing, progress=saying(say, quiet=quiet),
+    )  # fmt: skip
+    return Plan.of(made.plan, source=str(tenants), available=made.available, models=made.models, runs=made.runs)

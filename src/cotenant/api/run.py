@@ -59,6 +59,8 @@ def run(
     from cotenant.measure.fit import forecast_for, require_fit
     from cotenant.measure.run_plan import reopened
     from cotenant.measure.session import carry_out
+    from cotenant.store.measured_solos import calibrated_by
+    from cotenant.study.files import study_given
 
     out, listener = Path(out), listener or silent
     resume = None if resume is None else Path(resume)
@@ -85,7 +87,7 @@ def run(
             raise StudyError("There is no study to run.", hint="name one, e.g. quick; or a run to resume")
         study, overrides = _about(study, tenants, overrides)
         if calibrate is not None:
-            study = _calibrated(study, overrides, calibrate)
+            study = calibrated_by(calibrate, study_given(study, overrides))
             overrides = ()
         if on is not None:
             if device is not None and devices is not None:
@@ -94,7 +96,6 @@ def run(
                 )
             devices = devices or device
             from cotenant.fleet import cluster_run as fleet
-            from cotenant.study.files import study_given
 
             asked = study_given(study, overrides)
             return show(fleet.carry_out(asked, on=on, devices=devices, out=out, listener=listener, insecure=insecure))
@@ -141,17 +142,6 @@ def _about(
     return load_with_tenants(study, tenants, overrides), ()
 
 
-def _calibrated(study: str | Path | Study, overrides: Sequence[str], source: Path) -> Study:
-    """The study with measured solo times in all of its settings."""
-    from cotenant.api.calibrate import measured_solos
-    from cotenant.study.files import study_given
-
-    rows = [solo.model_dump(exclude={"row"}, exclude_none=True) for solo in measured_solos(source)]
-    given = study_given(study, overrides)
-    settings = tuple({**setting, "solo_ms": rows} for setting in given.settings)
-    return given.model_copy(update={"settings": settings}).placed(given.places)
-
-
 def resolved(
     study: str | Path | Study, device: str | None, devices: str | None, overrides: Sequence[str]
 ) -> "tuple[RunPlan, Device]":
@@ -166,26 +156,15 @@ def resolved(
 def _unchecked(
     study: str | Path | Study, device: str | None, devices: str | None, overrides: Sequence[str]
 ) -> "tuple[RunPlan, Device]":
-    from cotenant.devices import find_device
-    from cotenant.devices.group_names import require_group
-    from cotenant.measure.run_plan import plan_for
+    from cotenant.measure.run_plan import laid_out
     from cotenant.planning.inputs import planned_study
     from cotenant.study.files import study_from, study_given
 
     if not isinstance(study, Study):
         planned = planned_study(study, device if devices is None else devices)
         if planned is not None:
-            study, device, devices = study_from(planned, overrides), None, None
-            overrides = ()
-    study = study_given(study, overrides)
-    if device is not None and devices is not None:
-        raise DeviceError("--device and --devices were both given", hint="name one device, or one group of devices")
-    named = device if devices is None else devices
-    place = find_device(study.device if named is None else named)  # an empty name is a mistake, not the default
-    if devices is not None:
-        place = require_group(place, devices)
-    study = study.model_copy(update={"device": place.name}).placed(study.places)
-    return plan_for(study, place), place
+            return laid_out(study_from(planned, overrides))
+    return laid_out(study_given(study, overrides), device, devices)
 
 
 def _on_cluster(path: Path) -> bool:

@@ -127,10 +127,12 @@ def command(
 def _of_files(
     source: str | None, tables: Path | None, device: str | None
 ) -> "Calibration | EngineCalibration | KernelCalibration":
-    from cotenant.api.calibrate import calibrate, calibrate_probes, calibrate_tables, measured_solos
+    from cotenant.api.calibrate import calibrate, calibrate_tables
+    from cotenant.measure.fitting import fit_probes
+    from cotenant.store.measured_solos import measured_solos
 
     if device is None and source is not None and any(time.probe for time in measured_solos(Path(source))):
-        return calibrate_probes(source)
+        return fit_probes(Path(source))
     if device is None:
         raise click.UsageError("Name the simulated GPU to fit: --device sim:...")
     return calibrate_tables(tables, device=device) if tables else calibrate(str(source), device=device)

@@ -56,7 +56,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Predict how the mixes of a STUDY (a file or a built-in study) would interfere, from runs."""
-    from cotenant.api.predict import NextFor, predict
+    from cotenant.api.predict import predict
+    from cotenant.planning.inputs import NextFor
     from cotenant.reporting.elements import to_terminal
     from cotenant.reporting.results import prediction_elements
 

@@ -13,7 +13,7 @@ from cotenant.cli.output import Exit, as_json, console, show, show_json, show_ne
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cotenant.api.active import ActiveResult
+    from cotenant.study.active_rounds import ActiveResult
 
 EPILOG = """\b
 Examples:  cotenant run quick

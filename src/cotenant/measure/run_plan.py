@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.devices import find_device
+from cotenant.devices.group_names import require_group
 from cotenant.devices.protocol import Device
-from cotenant.errors import CotenantError, RunFolderError, SharingUnavailable, StudyError
+from cotenant.errors import CotenantError, DeviceError, RunFolderError, SharingUnavailable, StudyError
 from cotenant.store.folder import RunFolder, slug
 from cotenant.store.manifest import PROFILE_PASS
 from cotenant.study import windows
@@ -156,6 +157,18 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
     if study.sharing != "all" and (never := [refusal for mode, refusal in refused.items() if mode not in possible]):
         raise never[0]
     return replace(whole, left_out=tuple(skipped.values()), _skipped=frozenset(skipped))
+
+
+def laid_out(study: Study, device: str | None = None, devices: str | None = None) -> tuple[RunPlan, Device]:
+    """A study's plan on its own device, on another, or on a group of devices. Raises CotenantError."""
+    if device is not None and devices is not None:
+        raise DeviceError("--device and --devices were both given", hint="name one device, or one group of devices")
+    named = device if devices is None else devices
+    place = find_device(study.device if named is None else named)  # an empty name is a mistake, not the default
+    if devices is not None:
+        place = require_group(place, devices)
+    study = study.model_copy(update={"device": place.name}).placed(study.places)
+    return plan_for(study, place), place
 
 
 def reopened(path: Path) -> tuple[RunFolder, RunPlan, Device]:

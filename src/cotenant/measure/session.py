@@ -11,12 +11,15 @@ from cotenant.measure import provenance
 from cotenant.measure.bench import Bench, bench_for
 from cotenant.measure.calibration import FIRST_NUMBER
 from cotenant.measure.events import Listener, RunEnded, RunStarted
+from cotenant.measure.fit import forecast_for, require_fit
 from cotenant.measure.local_bench import LocalBench
 from cotenant.measure.locking import device_lock
-from cotenant.measure.run_plan import RunPlan
+from cotenant.measure.run_plan import RunPlan, laid_out
 from cotenant.measure.runner import Runner
 from cotenant.store.folder import RunFolder, new_run_path
 from cotenant.store.integrity import set_damaged_aside
+from cotenant.study.model import Study
+from cotenant.study.workload_check import check_workloads
 from cotenant.tenancy.tenant_entry import demands
 from cotenant.workloads.servers import is_server
 
@@ -51,6 +54,14 @@ def carry_out(
         )
         why = conduct(plan, bench, folder, listener)
     return why, path
+
+
+def measured(study: Study, *, device: str | None = None, out: Path, listener: Listener) -> Path:
+    """Run a study whose workloads and memory are checked first; returns the run folder. Raises CotenantError."""
+    plan, place = laid_out(study, device)
+    check_workloads(plan.study, simulated=place.simulated)
+    require_fit(forecast_for(plan, place), place)
+    return carry_out(plan, place, folder=None, out=out, listener=listener)[1]
 
 
 def conduct(plan: RunPlan, bench: Bench, folder: RunFolder, listener: Listener) -> str:

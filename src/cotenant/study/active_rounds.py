@@ -1,12 +1,18 @@
 """Rounds of `run --active`: which mixes to measure next, how precisely, and when all of them are known."""
 
+import math
 import time
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
 
-from cotenant.prediction.interference import MixForecast, PredictedMixes
+from cotenant.errors import CotenantError
+from cotenant.prediction.interference import FEWEST, MixForecast, PredictedMixes
 from cotenant.study.mixes import MixLists
 from cotenant.study.model import BlocksEntry, Study, Until
+from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.sharing import Sharing
 from cotenant.text import amount
 
@@ -19,6 +25,92 @@ BLOCKS_PER_ROUND = 2
 MEASURED_SHARE = 1 / 2
 """Of any other study: a mix is measured to this share of the width, because others are predicted from it."""
 FEWEST_PER_ROUND = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveResult:
+    """What was measured, and what is known about every mix. Reports of the last round show both."""
+
+    folders: tuple[Path, ...]
+    """One run per round."""
+    prediction: PredictedMixes
+    measured: int
+    """Measured mixes, out of ``mixes``: each under the ways to share that were not known yet."""
+    mixes: int
+    why: str
+    """Why it stopped."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "folders": [str(folder) for folder in self.folders],
+            "measured": self.measured,
+            "mixes": self.mixes,
+            "why": self.why,
+            "prediction": self.prediction,
+        }
+
+
+class Predict(Protocol):
+    """Predictions from the runs so far, with suggestions of what to measure next."""
+
+    def __call__(self, runs: Sequence[Path], *, next_mixes: int, width: float | None) -> PredictedMixes:
+        """Every mix of the study. Raises CotenantError if something must be measured first."""
+
+
+def in_rounds(study: Study, width: float, *, measure: Callable[[Study], Path], predict: Predict) -> ActiveResult:
+    """Measure in rounds until every mix is known, measured or predicted; nothing is left to measure, or no time.
+
+    Args:
+        study: With all of its mixes.
+        width: Relative half-width at which a slowdown counts as known.
+        measure: Runs a round's study; returns its folder.
+        predict: Predicts every mix from the folders so far.
+    """
+    groups = {mix.members for mix in study.mix_list()}
+    deadline = None if study.budget_s is None else time.monotonic() + study.budget_s
+    chosen = _first_mixes(study, width, groups, predict)
+    most = 1 if study.until is not None else math.ceil(study.blocks.max / BLOCKS_PER_ROUND)
+    folders: list[Path] = []
+    tried: Counter[tuple[tuple[str, ...], str]] = Counter()
+    ways: tuple[str, ...] = ()
+    while True:
+        left_s = None if deadline is None else max(deadline - time.monotonic(), 1.0)
+        folders.append(measure(round_of(study, chosen, ways, width, left_s)))
+        mixes = predict(folders, next_mixes=4 * len(groups), width=width)
+        tried.update((mix, way) for mix in chosen for way in ways or {estimate.sharing for estimate in mixes.mixes})
+        unknown = [estimate for estimate in mixes.mixes if not is_known(estimate, width)]
+        left = [estimate for estimate in unknown if tried[estimate.mix, estimate.sharing] < most]
+        why = reason_to_stop(
+            unknown, left, deadline, width, "simulated" if DeviceName(mixes.device).simulated else "measured"
+        )
+        if why is not None:
+            return ActiveResult(tuple(folders), mixes, len({mix for mix, _ in tried}), len(groups), why)
+        ways = tuple(dict.fromkeys(estimate.sharing for estimate in left))
+        suggested = suggested_mixes(mixes, ways, tried)
+        again = [estimate.mix for estimate in left if tried[estimate.mix, estimate.sharing]]
+        chosen = list(dict.fromkeys([*again, *suggested[: math.ceil(LATER_SHARE * len(suggested))]]))
+        least = max(FEWEST_PER_ROUND, FEWEST - min(sum(way == used for _, used in tried) for way in ways))
+        if len(chosen) < least:
+            # The intervals are wider than the deviations promise, or there is too little evidence for intervals.
+            more = predict(folders, next_mixes=4 * len(groups), width=None)
+            others = [*chosen, *suggested_mixes(more, ways, tried), *(estimate.mix for estimate in left)]
+            chosen = list(dict.fromkeys(others))[:least]
+
+
+def _first_mixes(study: Study, width: float, groups: set[tuple[str, ...]], predict: Predict) -> list[tuple[str, ...]]:
+    """Mixes of the first round."""
+    around = ring(tuple(study.tenants), groups)
+    try:
+        mixes = predict((), next_mixes=4 * len(groups), width=width)
+    except CotenantError:  # nothing can be predicted before the solos are measured
+        return around
+    suggested = suggested_mixes(mixes, tuple(dict.fromkeys(estimate.sharing for estimate in mixes.mixes)), ())
+    suggested = suggested[: math.ceil(FIRST_SHARE * len(suggested))]
+    if len(suggested) <= len(around):
+        return around
+    alone = set(study.tenants) - {name for mix in suggested for name in mix}
+    return list(dict.fromkeys([*suggested, *(mix for mix in around if alone & set(mix))]))
 
 
 def suggested_mixes(

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.api.view import _compared
 from cotenant.reporting.browser.server import LIMITS, ViewServer
 from cotenant.reporting.browser.site import site_over
 from tests.reporting.browser.view_runs import write_run
@@ -46,7 +45,7 @@ def serve():
     running = []
 
     def start(root, **limits):
-        site, index = site_over(root, _compared)
+        site, index = site_over(root)
         index.watch()
         server = ViewServer(0, site, replace(LIMITS, **limits))
         thread = threading.Thread(target=server.serve_forever, daemon=True)

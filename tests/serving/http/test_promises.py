@@ -5,12 +5,12 @@ import io
 
 from rich.console import Console
 
-from cotenant.api.compare import compare_plan
 from cotenant.reporting.terminal.server import status_parts
 from cotenant.serving.promises import MOST_BLOCKS, BlockCounts, PromiseCounts
 from cotenant.serving.recording import Recorder
 from cotenant.serving.tenants_file import TenantsFile
 from cotenant.serving.tickets import BAD_INPUT, RequestOutcome
+from cotenant.store.compared import compare_plan
 from cotenant.tenancy.plan_document import PlanDocument
 from tests.serving.http.front import front
 

@@ -10,11 +10,12 @@ from statistics import median
 import pytest
 from click.testing import CliRunner
 
-from cotenant.api.calibrate import calibrate_probes, calibrate_server, predict_server
+from cotenant.api.calibrate import calibrate_server, predict_server
 from cotenant.api.run import run
 from cotenant.cli.main import cli
 from cotenant.devices.simulated.solo_times import parse_solo_times
 from cotenant.errors import CotenantError, DeviceError
+from cotenant.measure.fitting import fit_probes
 from cotenant.prediction.interference.profiles import CROWDED
 from cotenant.workloads.servers import engine_probes
 
@@ -263,7 +264,7 @@ def test_a_run_of_a_live_server_calibrates_it_too(scripted, tmp_path):
     study = tmp_path / "live.yaml"
     study.write_text("\n".join(["device: cpu", "tenants:", *lines, "mixes: [solo]", "window: 2s", "blocks: 3", ""]))
     folder = run(study, out=tmp_path, quiet=True).folder
-    found = calibrate_probes(folder)
+    found = fit_probes(folder)
     assert {(row.seq, row.in_flight) for row in found.fit.probes} == set(loads.values())
     assert all(row.tpot_ms == pytest.approx(4, rel=0.5) for row in found.fit.probes)
     result = CliRunner().invoke(cli, ["calibrate", str(folder), "--predict", "64/8 closed(3)"])

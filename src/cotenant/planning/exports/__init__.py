@@ -14,7 +14,7 @@ TARGETS = (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from cotenant.planning.exports.copies_script import CopyCommand, export_copies
+    from cotenant.planning.exports.copies_script import export_copies
     from cotenant.planning.exports.model import Model, exported
     from cotenant.planning.exports.targets import SHARED, export
 else:

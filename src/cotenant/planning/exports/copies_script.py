@@ -1,8 +1,8 @@
 """`plan.sh` that starts copies of a server as they were measured, in sequence, and stops them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
+from cotenant.analyse.copy_options import CopyCommand
 from cotenant.planning.exports import machine
 from cotenant.planning.exports.model import (
     ExportedDevice,
@@ -14,22 +14,6 @@ from cotenant.planning.exports.model import (
 )
 from cotenant.planning.exports.servers import ServerCommand
 from cotenant.tenancy.plan_document import PlanDocument
-
-
-@dataclass(frozen=True, slots=True)
-class CopyCommand:
-    """How a copy is started."""
-
-    words: Sequence[str]
-    ports: Sequence[int]
-    ready: str
-    environment: Mapping[str, str]
-    cores: str
-    """In the kernel's notation; empty: all."""
-    percentage: int | None = None
-    """Of the SMs under MPS."""
-    profile: str | None = None
-    """Of its MIG instance."""
 
 
 def export_copies(

@@ -1,6 +1,7 @@
 """The server of `view`: loopback only, GET and HEAD only, and only for requests to a loopback name."""
 
 import asyncio
+import errno
 import os
 import threading
 import traceback
@@ -77,6 +78,17 @@ class ViewServer:
             server.grace_s = GRACE_S
             self._ready.set()
             await self._stopped.wait()
+
+
+def listening_site(port: int, site: Site) -> ViewServer:
+    """A server at a port of this machine; 0 picks any free port. Raises CotenantError if it isn't available."""
+    try:
+        return ViewServer(port, site)
+    except OSError as error:
+        reason = "is in use" if error.errno == errno.EADDRINUSE else f"is unavailable: {(error.strerror or '').lower()}"
+        raise CotenantError(
+            f"Port {port} of {ADDRESS} {reason}.", hint="Choose another: cotenant view --port 0 picks a free one."
+        ) from None
 
 
 class _Pages(Responder):

@@ -19,7 +19,8 @@ from cotenant.reporting.browser.index import Index, ListedRun, quietly
 from cotenant.reporting.browser.pages import RunFilter, choose, render
 from cotenant.reporting.browser.progress import progress_of
 from cotenant.reporting.elements.html import fragment
-from cotenant.reporting.results.compared import AnyComparison, compared_elements
+from cotenant.reporting.results.compared import compared_elements
+from cotenant.store.compared import compared_runs
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -49,8 +50,8 @@ class NoSuchPage(Exception):
 class Site:
     """The pages of one folder of runs."""
 
-    def __init__(self, index: Index, compare: Callable[[Sequence[Path]], AnyComparison]) -> None:
-        self._index, self._compare, self._reports = index, compare, ReportCache()
+    def __init__(self, index: Index) -> None:
+        self._index, self._reports = index, ReportCache()
         self._idle, self._at_work, self._closed = threading.Condition(), 0, False
         self._fixed: Mapping[str, Callable[[Asked], Response]] = {
             "/": self._list,
@@ -143,7 +144,7 @@ class Site:
         if len(runs) < 2:
             raise NoSuchPage("Choose two runs or more in the list, then compare.")
         try:
-            compared = fragment(compared_elements(self._compare([run.path for run in runs]), explain=True, folded=True))
+            compared = fragment(compared_elements(compared_runs([run.path for run in runs]), explain=True, folded=True))
             refusal = hint = ""
         except CotenantError as problem:
             compared, refusal, hint = None, problem.message, problem.hint or ""
@@ -189,10 +190,10 @@ def _plain(listed: ListedRun) -> dict[str, Any]:
     }
 
 
-def site_over(root: Path, compare: Callable[[Sequence[Path]], AnyComparison]) -> tuple[Site, Index]:
+def site_over(root: Path) -> tuple[Site, Index]:
     """The pages of a folder, and the index behind them."""
     index = Index(root)
-    site = Site(index, compare)
+    site = Site(index)
     site.answer("/", "")  # reads every manifest and compiles the templates, so that the first page is fast
     return site, index
 
