@@ -18,9 +18,9 @@ import numpy as np
 from cotenant.analyse.estimates.intervals import Floats, positive_interval, ratio_interval
 from cotenant.planning.assignment import waiting_clocks
 from cotenant.planning.gpu_fleet import GpuFleet, Numbers
-from cotenant.planning.jobs import CLASSES, JobClass
 from cotenant.planning.slack import Free, Nodes, Slack
 from cotenant.tenancy.interval import Estimate
+from cotenant.tenancy.jobs import CLASSES, JobClass
 
 # --- random jobs
 

@@ -69,6 +69,22 @@ def test_options_and_parameters_have_the_same_defaults():
     assert different == []
 
 
+METHODS_OF_PLANS = {
+    "file": "tenants", "checking": "check", "was": "moves_from", "out": "write", "html": "page", "folder": "export",
+    "target": "export", "study": None, "everything": None,
+}  # fmt: skip
+"""Options of `plan` about what becomes of the plan; without a method: what to print or write instead of it."""
+
+
+def test_plan_takes_what_the_command_takes():
+    options = {option.name for option in import_module("cotenant.cli.plan").command.params} - {"as_json"}
+    parameters = set(inspect.signature(cotenant.plan).parameters)
+    assert options - parameters == set(METHODS_OF_PLANS)
+    assert parameters - options == {"tenants", "prices", "say", "quiet"}
+    named = {name for name in METHODS_OF_PLANS.values() if name not in {None, "tenants"}}
+    assert all(callable(getattr(cotenant.Plan, name)) for name in named)
+
+
 def test_at_most_seventy_names_are_at_the_top():
     assert len(cotenant._HOME) <= 70
 

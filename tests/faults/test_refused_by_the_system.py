@@ -63,7 +63,7 @@ def in_a_shell(line):
 
 def test_a_plan_on_readings_alone(tmp_path, capsys):
     (tmp_path / "smi.csv").write_text(SMI)
-    (tmp_path / "jobs.yaml").write_text("[{name: t, class: bert, gpus: 1, time: 2h}]")
+    (tmp_path / "jobs.yaml").write_text("tenants: {t: {job: {like: bert, gpus: 1, time: 2h}}}")
     assert main(["db", "add", str(tmp_path / "smi.csv"), "--db", str(tmp_path / "db")]) == 0
     capsys.readouterr()
     assert "no measured work" in told(capsys, "plan", tmp_path / "jobs.yaml", "--db", tmp_path / "db")

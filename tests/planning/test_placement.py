@@ -20,8 +20,9 @@ from cotenant.planning.assignment import (
     waiting_clocks,
 )
 from cotenant.planning.gpu_fleet import GpuFleet, fleet_of
-from cotenant.planning.jobs import CLASSES, JobClass, WaitingJob
+from cotenant.planning.jobs import WaitingJob
 from cotenant.tenancy.interval import Interval
+from cotenant.tenancy.jobs import CLASSES, JobClass
 
 pytestmark = pytest.mark.slow
 

@@ -2,7 +2,6 @@
 
 import json
 from io import StringIO
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +13,10 @@ from cotenant.cli.main import main
 from cotenant.errors import StudyError
 from cotenant.planning.assignment import plan
 from cotenant.planning.gpu_fleet import GpuFleet
-from cotenant.planning.jobs import CLASSES, WaitingJob, read_jobs
+from cotenant.planning.jobs import WaitingJob
 from cotenant.reporting.elements.terminal import to_terminal
 from cotenant.reporting.results.placed_jobs import job_elements
+from cotenant.tenancy.jobs import CLASSES
 
 HEADER = "exp,input_size,reps,uuid,cabinet,node,ts,perf,freq,memfreq,temp,pwr,dev_id"
 
@@ -44,7 +44,9 @@ def jobs(folder, text):
 
 
 def test_a_plan_names_gpus_clocks_and_predictions(database, capsys):
-    file = jobs(database, "- {name: train, class: bert, gpus: 2, time: 2h}\n- {name: copy, class: pagerank, time: 60s}")
+    file = jobs(
+        database, "tenants: {train: {job: {like: bert, gpus: 2, time: 2h}}, copy: {job: {like: pagerank, time: 60s}}}"
+    )
     assert main(["plan", file, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     by_name = {row["job"]["name"]: row for row in answer["placed"]}
@@ -74,7 +76,7 @@ def shown(parts):
 
 
 def test_the_function_places_jobs_as_the_command_does(database, capsys):
-    file = jobs(database, "- {name: train, class: bert, gpus: 2, time: 2h}")
+    file = jobs(database, "tenants: {train: {job: {like: bert, gpus: 2, time: 2h}}}")
     assert main(["plan", file, "--objective", "energy", "--json"]) == 0
     placed = cotenant.plan(file, objective="energy")
     assert [list(row.gpus) for row in placed.placed] == [
@@ -88,31 +90,51 @@ def test_baselines_are_compared_on_the_gpus_of_the_database(database, capsys):
     assert {row["policy"] for row in policies} == set(job_policies.POLICIES)
 
 
+JOB = "{like: bert, time: 1h}"
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "is not a list of jobs"),
-        ("- {name: a, time: 1h}", "either `class` or `core_share`"),
-        ("- {name: a, class: bret, time: 1h}", "unknown class 'bret'"),
-        ("- {name: a, class: bert, time: soon}", "time"),
-        ("- {name: a, class: bert, time: 1h}\n- {name: a, class: bert, time: 1h}", "duplicate job name 'a'"),
-        ("- [", "jobs.yaml:1: "),
+        ("", "expected a mapping with the key tenants"),
+        ("- {name: a, class: bert, time: 1h}", "expected a mapping with the key tenants"),
+        (f"tenants: {{a: {{job: {JOB}}}, b: {{job: {{time: 1h}}, workload: sgemm}}}}", "needs like (gemm,"),
+        ("tenants: {a: {job: {like: bret, time: 1h}}}", "did you mean"),
+        ("tenants: {a: {job: {like: bert, time: soon}}}", "expected a time"),
+        ("tenants: {a: {job: {like: bert, core_share: 0.2, time: 1h}}}", "one of like and core_share, not both"),
+        ("tenants: {a: {job: {like: bert, activity: 0.2, time: 1h}}}", "activity go with core_share"),
+        ("tenants: {a: {job: {core_share: 2, time: 1h}}}", "a number from 0 to 1"),
+        ("tenants: {a: {job: {like: bert, time: 1h, within: 2h}}}", "a deadline needs --devices"),
+        (f"tenants: {{a: {{job: {JOB}, apart: a}}}}", "apart needs --devices"),
+        (f"tenants: {{a: {{job: {JOB}}}, b: {{workload: sgemm, rate: 2/s}}}}", "b: isn't a job"),
+        ("tenants: [", "jobs.yaml:1: "),
     ],
 )
 def test_an_invalid_file_is_explained_in_one_sentence(tmp_path, text, sentence):
     with pytest.raises(StudyError) as caught:
-        read_jobs(Path(jobs(tmp_path, text)))
+        cotenant.plan(jobs(tmp_path, text))
     assert sentence in " ".join([caught.value.message, *caught.value.problems])
 
 
 def test_every_problem_is_reported_with_its_line(tmp_path):
-    one = "- {name: a, class: bert, time: 1h}\n"
-    text = f"jobs:\n{one}- name: b\n  class: bret\n  time: soon\n{one}"
+    text = (
+        f"tenants:\n  a: {{job: {JOB}}}\n  b:\n    job:\n      like: bret\n      time: soon\n  c: {{workload: sgemm}}\n"
+    )
     with pytest.raises(StudyError) as caught:
-        read_jobs(Path(jobs(tmp_path, text)))
+        cotenant.plan(jobs(tmp_path, text))
     places = [problem.removeprefix(f"{tmp_path}/").partition(" ")[0] for problem in caught.value.problems]
-    assert places == ["jobs.yaml:5:", "jobs.yaml:6:"]
-    assert "jobs.1.time" in caught.value.problems[0]
+    assert places == ["jobs.yaml:5:", "jobs.yaml:6:", "jobs.yaml:7:"]
+    assert "tenants.b.job.time" in caught.value.problems[1]
+
+
+def test_a_job_by_what_it_is_like_needs_the_database(tmp_path):
+    file = jobs(tmp_path, f"tenants: {{a: {{job: {JOB}}}}}")
+    with pytest.raises(StudyError) as caught:
+        cotenant.plan(file, "sim:t4")
+    assert "needs a workload" in caught.value.problems[0]
+    with pytest.raises(StudyError) as caught:
+        cotenant.run(file, device="sim:t4", out=tmp_path)
+    assert "needs a workload" in caught.value.problems[0]
 
 
 @pytest.mark.parametrize(

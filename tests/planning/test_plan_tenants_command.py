@@ -19,7 +19,6 @@ from cotenant.reporting.results.planned import run_by, seat_table
 from cotenant.reporting.terminal.grouped import COLUMN_GAP
 from cotenant.serving.deployment import orders
 from cotenant.serving.tenants_file import read_tenants
-from cotenant.study.files import contents
 from cotenant.tenancy.interval import Interval
 from tests.support import pace
 
@@ -130,11 +129,6 @@ def test_requests_at_once_are_a_number_a_list_or_a_range(tmp_path, text, batches
     (tenant,) = planned(tenants_to_plan(path).tenants)
     assert tenant.batches == batches
     assert tenant.rate_rps == 1.0
-
-
-def test_a_list_of_jobs_is_not_a_tenants_file(tmp_path):
-    assert contents(written(tmp_path, "- {name: train, class: bert, time: 2h}\n")) == "other"
-    assert contents(written(tmp_path, SMALL)) == "tenants"
 
 
 def test_a_plan_is_made_written_and_checked(tmp_path, capsys):

@@ -205,12 +205,13 @@ def plan(
     say: Say | None = None,
     quiet: bool = False,
 ) -> "Plan | JobPlan":
-    """Find the best plan that keeps every objective at the upper end of the prediction; or place a list of jobs.
+    """Find the best plan that keeps every objective at the upper end of the prediction; or place jobs.
 
-    Jobs go to the GPUs of the database: which job runs where, beside which other, at which clock.
+    A file of nothing but jobs, without devices, is placed on the GPUs of the database: which job runs where, beside
+    which other, at which clock.
 
     Args:
-        tenants: A YAML file of tenants, or of jobs.
+        tenants: A tenants file.
         devices: Available devices: `sim:a100-sxm4-80gb*4, sim:t4*2`, `cuda:0,1`, `cpu`; default: those of the file.
         minimise: `cost`, `devices`, `energy` or `latency`. Where no device has a price, `cost` counts devices.
         seconds: Time for everything. Describing tenants counts, but leaves at least a fifth of it for the search.
@@ -233,20 +234,13 @@ def plan(
         ImpossibleObjectives: No device can keep a tenant's objectives.
         CotenantError: The file is wrong, a device or price is unknown, or the database has no such work.
     """
-    from cotenant.study.files import contents
-
-    tenants = Path(tenants)
-    if devices is None and contents(tenants) == "other":
-        from cotenant.planning import assignment
-        from cotenant.planning.inputs import measured_fleet
-        from cotenant.planning.jobs import read_jobs
-
-        queue = read_jobs(tenants)
-        return assignment.plan(measured_fleet(work, home_of(db)), queue, objective=objective, budget_w=power_budget_w)
-    from cotenant.planning.inputs import made_plan
+    from cotenant.planning.inputs import MadePlan, made_plan
 
     made = made_plan(
-        tenants, devices, minimise=minimise, seconds=seconds, risk=risk, prices=prices or {}, runs=run_paths(runs),
-        power_budget_w=power_budget_w, overrides=overrides, sharing=sharing, progress=saying(say, quiet=quiet),
+        Path(tenants), devices, minimise=minimise, seconds=seconds, risk=risk, prices=prices or {},
+        runs=run_paths(runs), power_budget_w=power_budget_w, overrides=overrides, sharing=sharing, objective=objective,
+        work=work, home=home_of(db), progress=saying(say, quiet=quiet),
     )  # fmt: skip
+    if not isinstance(made, MadePlan):
+        return made
     return Plan.of(made.plan, source=str(tenants), available=made.available, models=made.models, runs=made.runs)

@@ -20,19 +20,20 @@ Examples:  cotenant plan tenants.yaml --devices "sim:a100-sxm4-80gb*4"
            cotenant plan tenants.yaml --devices cpu --from RUN --out plan.yaml
            cotenant plan --check plan.yaml
            cotenant plan plan.yaml --export out --for vllm,triton
-           cotenant plan jobs.yaml --objective energy --power-budget 2kW
+           cotenant plan jobs.yaml --work sgemm --power-budget 2kW
 
 \b
 tenants.yaml: tenants:
                 embed: {workload: bert-base, rate: 300/s, at_once: 1..16, slo: {p99: 30ms}}
                 chat: {workload: llama-3.2-3b, mode: generate, tokens: 64, rate: 1/s, at_once: 1..8,
                        slo: {ttft p95: 500ms, tpot p95: 60ms}}
-jobs.yaml:    - {name: train, class: bert, gpus: 4, time: 2h}
-              - {name: embed, core_share: 0.3, activity: 0.5, time: 30min, share: true}
+jobs.yaml:    tenants:
+                train: {job: {like: bert, gpus: 4, time: 2h}}
+                embed: {job: {core_share: 0.3, activity: 0.5, time: 30min, beside: true}}
 
-Plans for tenants use the simulation on GPUs and runs on CPUs; plans for jobs use measured profiles of
-the GPUs in the database (`cotenant db`). The exit code is 3 if an objective can't be kept, and 2 if a
-check can't tell.
+Plans use the simulation on GPUs and runs on CPUs. A file of nothing but jobs, without devices, is placed
+by measured profiles of the GPUs in the database (`cotenant db`). The exit code is 3 if an objective
+can't be kept, and 2 if a check can't tell.
 """
 
 
@@ -105,8 +106,8 @@ def command(
     db: Path | None,
     as_json: bool,
 ) -> None:
-    """Plan for the tenants or jobs of a YAML FILE, or check or export a plan."""
-    from cotenant.study.files import contents
+    """Plan for the tenants or jobs of a FILE, or check or export a plan."""
+    from cotenant.study.files import holds_plan
 
     if (checking is None) == (file is None):
         raise click.UsageError("Name a file of tenants or jobs, or --check PLAN.")
@@ -115,7 +116,7 @@ def command(
     assert file is not None
     if not file.exists():
         raise click.UsageError(f"There is no file {file}. Write one: cotenant init --out {file}")
-    if folder is not None and devices is None and contents(file) == "plan":
+    if folder is not None and devices is None and holds_plan(file):
         from cotenant.api.plan import Plan
 
         _export(Plan.read(file), target, folder)

@@ -255,7 +255,7 @@ class Advisor:
         from cotenant.planning.inputs.tenants import tenants_to_plan
 
         try:
-            file = tenants_to_plan(self.tenants, (*self.overrides, *overrides))
+            file = tenants_to_plan(self.tenants, (*self.overrides, *overrides), devices=self.devices)
             entries = {name: file.tenants[name].model_copy(update={"near": (), "apart": ()})} if alone else file.tenants
             there = devices_of(devices, file.prices, priced=False)
             wanted, rough, closer = predictors_for(

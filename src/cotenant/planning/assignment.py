@@ -9,8 +9,9 @@ import numpy as np
 from cotenant.analyse.estimates import Floats
 from cotenant.errors import CotenantError
 from cotenant.planning.gpu_fleet import GpuFleet, Numbers
-from cotenant.planning.jobs import JobClass, WaitingJob
+from cotenant.planning.jobs import WaitingJob
 from cotenant.planning.slack import Slack
+from cotenant.tenancy.jobs import JobClass
 
 Objective = Literal["time", "energy", "fairness"]
 

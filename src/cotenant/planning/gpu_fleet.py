@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from cotenant.analyse.estimates import Floats
 from cotenant.analyse.variability import GpuProfile, PowerByClock
-from cotenant.planning.jobs import JobClass
+from cotenant.tenancy.jobs import JobClass
 
 Numbers = npt.NDArray[np.int64]
 

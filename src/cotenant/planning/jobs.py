@@ -1,38 +1,17 @@
-"""Jobs to place on measured GPUs: their classes of work, and the YAML file that lists them."""
+"""Jobs to place on the measured GPUs of a database: those of a tenants file that has nothing else."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from cotenant.tenancy.jobs import CLASSES, JobClass
+from cotenant.tenancy.tenant_entry import TenantEntry
 
-from cotenant import opening
-from cotenant.errors import StudyError
-from cotenant.tenancy.document import NotYaml, read
-from cotenant.tenancy.values import Seconds
-from cotenant.text import amount
+if TYPE_CHECKING:
+    from cotenant.study.model import Study
 
-
-@dataclass(frozen=True, slots=True)
-class JobClass:
-    """A class of work."""
-
-    name: str
-    core_share: float
-    """Fraction of its time that scales with the clock: 1 for a matrix product, near 0 for a copy."""
-    activity: float
-    """Power above idle relative to work at the power limit, at the same clock."""
-    across: float = 1.0
-    """Time across several nodes relative to a single node."""
-
-
-CLASSES = (
-    JobClass("gemm", core_share=0.97, activity=1.0, across=1.0),
-    JobClass("resnet", core_share=0.85, activity=0.93, across=1.16),
-    JobClass("bert", core_share=0.75, activity=0.85, across=1.0),
-    JobClass("pagerank", core_share=0.1, activity=0.35, across=1.1),
-)
-"""Assumed, not measured: core shares within the range of DVFS measurements on two GPUs (0.05 for a vector sum to 1.02),
-and the cost of leaving a node as published by PAL for its classes."""
+UNREAD = ("near", "apart", "replicas", "isolation", "priority", "share")
+"""Requirements that only a plan for named devices keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,75 +27,46 @@ class WaitingJob:
     """May share its GPU with another job."""
 
 
-# --- the file: each job with its GPUs, duration and class of work
-
-_KNOWN = {kind.name: kind for kind in CLASSES}
-_HINT = "e.g. {name: train, class: bert, gpus: 4, time: 2h}"
-
-
-class _JobEntry(BaseModel):
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
-
-    name: str = Field(min_length=1)
-    kind: str | None = Field(default=None, alias="class")
-    core_share: float | None = Field(default=None, ge=0, le=1)
-    activity: float = Field(default=1.0, gt=0, le=1.5)
-    across: float = Field(default=1.0, ge=1)
-    gpus: int = Field(default=1, ge=1)
-    time: Seconds
-    share: bool = False
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> "_JobEntry":
-        if (self.kind is None) == (self.core_share is None):
-            raise ValueError("either `class` or `core_share` is required")
-        if self.kind is not None and self.kind not in _KNOWN:
-            raise ValueError(f"unknown class {self.kind!r}; expected one of {', '.join(_KNOWN)}")
-        return self
-
-    def job(self) -> WaitingJob:
-        if self.kind is not None:
-            kind = _KNOWN[self.kind]
-        else:
-            kind = JobClass(self.name, self.core_share or 0.0, self.activity, self.across)
-        return WaitingJob(self.name, kind, self.gpus, self.time, self.share)
+def for_the_database(file: "Study") -> bool:
+    """Whether a file that names no devices holds jobs to place on the GPUs of the database."""
+    entries = file.tenants.values()
+    described = [entry for entry in entries if entry.job is not None and entry.job.kind("") is not None]
+    alone = all(entry.job is not None for entry in entries) or any(entry.workload is None for entry in described)
+    return bool(described) and alone and named_devices(file) is None
 
 
-def read_jobs(path: Path) -> tuple[WaitingJob, ...]:
-    """Read the jobs in a file.
+def named_devices(file: "Study") -> str | None:
+    """The devices that a file names, or the one device that it is for."""
+    named = file.devices if file.role is None else None
+    return file.device if named is None and "device" in file.model_fields_set else named
 
-    Raises:
-        StudyError: The file can't be read, or a job is invalid; names the line and what was expected.
-    """
-    try:
-        tree = read(opening.read_text(path), str(path))
-    except OSError as error:
-        hint = f"write a YAML list of jobs, {_HINT}"
-        raise StudyError(f"{path} can't be read: {opening.why(error)}", hint=hint) from None
-    except UnicodeDecodeError:
-        raise StudyError(f"{path} is not a text file", hint=_HINT) from None
-    except NotYaml as error:
-        raise StudyError(f"{path}:{error.line}: {error}", hint=_HINT) from None
-    above = ("jobs",) if isinstance(tree.data, dict) else ()
-    entries = tree.data.get("jobs") if isinstance(tree.data, dict) else tree.data
-    if not isinstance(entries, list) or not entries:
-        raise StudyError(f"{path} is not a list of jobs", hint=_HINT)
-    jobs: dict[str, WaitingJob] = {}
-    problems = list(tree.problems)
-    for number, entry in enumerate(entries):
-        location = (*above, number)
-        try:
-            job = _JobEntry.model_validate(entry).job()
-        except ValidationError as error:
-            details = error.errors(include_url=False)
-            problems += [
-                ((*location, *detail["loc"]), detail["msg"].removeprefix("Value error, ")) for detail in details
-            ]
+
+def unplaceable(tenants: Mapping[str, TenantEntry]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What keeps the jobs of a file from being placed on the GPUs of the database."""
+    for name, entry in tenants.items():
+        if entry.job is None:
+            yield ("tenants", name), "isn't a job: beside jobs for the GPUs of the database there can be nothing else"
             continue
-        if job.name in jobs:
-            problems.append((location, f"duplicate job name {job.name!r}"))
-        jobs[job.name] = job
-    if problems:
-        sentences = tuple(tree.places.describe(location, sentence) for location, sentence in problems)
-        raise StudyError(f"{path} has {amount(len(problems), 'problem')}", problems=sentences, hint=_HINT)
-    return tuple(jobs.values())
+        at = ("tenants", name, "job")
+        if entry.job.kind(name) is None:
+            kinds = ", ".join(kind.name for kind in CLASSES)
+            yield at, f"needs like ({kinds}) or core_share to be placed on the GPUs of the database"
+        if entry.job.within is not None:
+            yield (
+                (*at, "within"),
+                "a deadline needs --devices; on the GPUs of the database jobs end when they end",
+            )
+        for key in UNREAD:
+            if key in entry.model_fields_set:
+                yield ("tenants", name, key), f"{key} needs --devices; the GPUs of the database take jobs as they come"
+
+
+def waiting_jobs(tenants: Mapping[str, TenantEntry]) -> tuple[WaitingJob, ...]:
+    """The jobs of a file without problems, in its order."""
+    jobs = []
+    for name, entry in tenants.items():
+        assert entry.job is not None, "checked before"
+        kind = entry.job.kind(name)
+        assert kind is not None, "checked before"
+        jobs.append(WaitingJob(name, kind, entry.job.gpus, entry.job.time, entry.job.beside))
+    return tuple(jobs)

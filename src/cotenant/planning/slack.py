@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from cotenant.analyse.estimates import Floats
 from cotenant.planning.gpu_fleet import GpuFleet, Numbers
-from cotenant.planning.jobs import JobClass
+from cotenant.tenancy.jobs import JobClass
 
 Free = npt.NDArray[np.bool_]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -77,20 +77,20 @@ def read_tenants_file(name_or_path: str | Path, needs: Needs, overrides: Sequenc
     return _checked(tree, folder=path.resolve().parent, overrides=overrides, needs=needs)
 
 
-def contents(path: Path) -> Literal["tenants", "plan", "other"]:
-    """What a file holds, as far as it can be read; reading it reports the errors."""
+def holds_plan(path: Path) -> bool:
+    """Whether a file is a plan, as far as it can be read; reading it reports the errors."""
     try:
-        data = read(opening.read_text(path, encoding="utf-8-sig"), str(path)).data
+        return is_plan(read(opening.read_text(path, encoding="utf-8-sig"), str(path)).data)
     except (OSError, UnicodeDecodeError, NotYaml):
-        return "other"
-    return "plan" if is_plan(data) else "tenants" if isinstance(data, dict) and "tenants" in data else "other"
+        return False
 
 
 def to_measure(study: Study) -> Iterator[Problem]:
     """What `run` and `predict` need: workloads, and ways to share that trials can have."""
     for name, entry in study.tenants.items():
         if entry.workload is None:
-            yield ("tenants", name), "needs a workload: what only has a backend can be served, not measured"
+            why = "what only has a backend can be served" if entry.job is None else "without one a job can be placed"
+            yield ("tenants", name), f"needs a workload: {why}, not measured"
     for index, sharing in enumerate(study.sharing if study.sharing != "all" else ()):
         if isinstance(sharing, Sharing) and sharing.mode == SCHEDULED:
             for name in study.measured():

@@ -12,10 +12,11 @@ from cotenant.errors import StudyError
 from cotenant.plain_yaml import NotYaml
 from cotenant.tenancy.document import Tree, read, write
 from cotenant.tenancy.interval import Interval
+from cotenant.tenancy.jobs import JobEntry
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.objective import Objective, Objectives, objective_for, read_objective
 from cotenant.tenancy.sharing import Sharing
-from cotenant.tenancy.tenant_entry import JobEntry, TenantEntry
+from cotenant.tenancy.tenant_entry import TenantEntry
 from cotenant.tenancy.validation_errors import problems_of
 from cotenant.tenancy.values import Bytes, Count, Frozen, Name, Priority, SoftwareName, Switch, Text, one_of
 from cotenant.tenancy.ways import ALONE, MODES, SCHEDULED, TURNS

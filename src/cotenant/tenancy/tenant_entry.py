@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
 from cotenant.tenancy.backend import BackendEntry
+from cotenant.tenancy.jobs import JobEntry, is_described
 from cotenant.tenancy.load import Load, LoadText, RateText
 from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.objective import ObjectivesText
@@ -23,7 +24,6 @@ from cotenant.tenancy.values import (
     Parallel,
     Priority,
     QuantisedName,
-    Seconds,
     SecondsOrZero,
     Seed,
     Switch,
@@ -127,21 +127,13 @@ NamesText = Annotated[
 ]
 
 
-class JobEntry(Frozen):
-    """A job: work with an end."""
-
-    gpus: Count = Field(default=1, description="Number of devices it spans.")
-    time: Seconds = Field(description="Duration alone on its devices.", examples=["2h"])
-    within: Seconds | None = Field(default=None, description="Deadline.", examples=["3h"])
-
-
 class TenantEntry(Frozen):
     """A tenant in the file: a workload, its requests, its load, its objective."""
 
     workload: Text | None = Field(
         default=None,
         description="A catalogue name, `package.module:function`, a directory, a file, `command:...` or an address; "
-        "required, except to serve with a backend.",
+        "required, except to serve with a backend and for a job that says what it is like.",
         examples=["bert-base-mini"],
     )
     batch: Annotated[int, PlainValidator(_batch), WithJsonSchema({"type": "integer", "minimum": 1})] = Field(
@@ -299,7 +291,9 @@ class TenantEntry(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _runs_something(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and data.get("workload") is None and data.get("backend") is None:
+        if not isinstance(data, Mapping) or is_described(data.get("job")):
+            return data
+        if data.get("workload") is None and data.get("backend") is None:
             raise ValueError("workload is missing, such as bert-base-mini")
         return data
 

@@ -6,7 +6,7 @@ from cotenant.front import front
 
 if TYPE_CHECKING:
     from cotenant.planning.inputs.devices import devices_of
-    from cotenant.planning.inputs.planner import made_plan, measured_fleet
+    from cotenant.planning.inputs.planner import MadePlan, made_plan, measured_fleet
     from cotenant.planning.inputs.predictions import NextFor, predicted_mixes
     from cotenant.planning.inputs.predictors import PlanEvidence, predictors_for
     from cotenant.planning.inputs.studies import measuring, planned_study, write_study

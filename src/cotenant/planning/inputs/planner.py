@@ -7,12 +7,15 @@ from pathlib import Path
 
 from cotenant.errors import CotenantError, DatabaseError, ImpossibleObjectives
 from cotenant.planning.admission import Advisor
+from cotenant.planning.assignment import JobPlan, Objective
+from cotenant.planning.assignment import plan as place_jobs
 from cotenant.planning.exports import Model
 from cotenant.planning.gpu_fleet import GpuFleet, fleet_of
 from cotenant.planning.inputs.devices import devices_of
 from cotenant.planning.inputs.predictors import PlanEvidence, predictors_for
 from cotenant.planning.inputs.studies import measuring
 from cotenant.planning.inputs.tenants import as_served, devices_in, is_served, model_of, tenants_to_plan
+from cotenant.planning.jobs import for_the_database, waiting_jobs
 from cotenant.planning.mixes import Ask, DeviceKind, Impossible, Minimise, ServingPlan, make_plan, within_budget
 from cotenant.store.database import Database, variabilities
 from cotenant.study.model import Study
@@ -47,14 +50,21 @@ def made_plan(
     power_budget_w: float | None,
     overrides: Sequence[str],
     sharing: Sequence[str],
+    objective: Objective,
+    work: str | None,
+    home: Path,
     progress: Callable[[str], None],
-) -> MadePlan:
+) -> MadePlan | JobPlan:
     """The best plan for a file of tenants; arguments and errors as of `cotenant.plan`."""
     clock = _own_clock()
     end = clock() + seconds
     if not 0 < risk < 0.5:
         raise CotenantError(f"the risk must be between 0 and 0.5, not {risk:g}", hint="e.g. --risk 0.05")
-    file, evidence = _asked(tenants, overrides, runs, progress)
+    file = tenants_to_plan(tenants, overrides, devices=devices)
+    if devices is None and for_the_database(file):
+        fleet = measured_fleet(work, home)
+        return place_jobs(fleet, waiting_jobs(file.tenants), objective=objective, budget_w=power_budget_w)
+    file, evidence = _evidence(file, runs, progress)
     devices = devices or devices_in(file, tenants)
     clocked = minimise == "energy" or power_budget_w is not None
     own = {**file.prices, **prices}
@@ -93,11 +103,8 @@ def made_plan(
     return MadePlan(plan=made, available=devices, models=models, runs=tuple(map(str, evidence.runs)))
 
 
-def _asked(
-    tenants: Path, overrides: Sequence[str], runs: Sequence[Path], progress: Callable[[str], None]
-) -> tuple[Study, PlanEvidence]:
+def _evidence(file: Study, runs: Sequence[Path], progress: Callable[[str], None]) -> tuple[Study, PlanEvidence]:
     """The tenants, at the rates that came if traffic was served, and what is known about them."""
-    file = tenants_to_plan(tenants, overrides)
     served = [run for run in runs if is_served(run)]
     learnt_from = [run for run in runs if run not in served]
     if not served:

@@ -46,7 +46,7 @@ def write_study(tenants: AnyPath, devices: str | None, out: AnyPath) -> tuple[Pa
 
     tenants = Path(tenants)
     out = Path(out)
-    file = tenants_to_plan(tenants)
+    file = tenants_to_plan(tenants, devices=devices)
     devices = devices or devices_in(file, tenants)
     kind = devices_of(devices, file.prices, priced=False).kinds[0]
     study: dict[str, Any] = {
@@ -144,11 +144,11 @@ def planned_study(path: str | Path, device: str | None) -> dict[str, Any] | None
     Raises:
         StudyError: It is a plan that can't be measured.
     """
-    from cotenant.study.files import contents
+    from cotenant.study.files import holds_plan
     from cotenant.tenancy.plan_document import read_plan
 
     file = Path(path)
-    if file.suffix not in {".yaml", ".yml"} or not file.is_file() or contents(file) != "plan":
+    if file.suffix not in {".yaml", ".yml"} or not file.is_file() or not holds_plan(file):
         return None
     planned = read_plan(file).device(device, str(file))
     return study_of(planned, about=f"What {file.name} expects of {planned.name}, measured.")

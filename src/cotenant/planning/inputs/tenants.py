@@ -1,6 +1,6 @@
 """Tenants files as plans read them, and the models that tenants run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from cotenant.planning.exports.model import Model
     from cotenant.planning.mixes.tenants import ServingTenant
     from cotenant.store.watched import Traffic
+    from cotenant.study.files import Problem
     from cotenant.study.model import Study
     from cotenant.tenancy.load import Load
     from cotenant.tenancy.tenant_entry import TenantEntry
@@ -28,22 +29,25 @@ def runs_of(entry: "TenantEntry") -> dict[str, Any]:
     return values
 
 
-def tenants_to_plan(path: Path, overrides: Sequence[str] = ()) -> "Study":
-    """Read a tenants file to plan for, with `--set` changes. Raises StudyError with every problem."""
+def tenants_to_plan(path: Path, overrides: Sequence[str] = (), *, devices: str | None = None) -> "Study":
+    """Read a tenants file to plan for, with `--set` changes, on devices. Raises StudyError with every problem."""
+    from cotenant.planning.jobs import for_the_database, unplaceable
     from cotenant.planning.mixes.tenants import lacking
     from cotenant.study.files import read_tenants_file
     from cotenant.study.workload_check import unknown_workloads
 
-    return read_tenants_file(
-        path, lambda study: [*lacking(study.tenants), *unknown_workloads(study.tenants)], overrides
-    )
+    def needs(study: "Study") -> "Iterator[Problem]":
+        yield from (unplaceable if devices is None and for_the_database(study) else lacking)(study.tenants)
+        yield from unknown_workloads(study.tenants)
+
+    return read_tenants_file(path, needs, overrides)
 
 
 def devices_in(file: "Study", source: Path) -> str:
     """The devices that a file names, or the one device that it is for. Raises StudyError if it names none."""
-    named = file.devices if file.role is None else None
-    if named is None and "device" in file.model_fields_set:
-        named = file.device
+    from cotenant.planning.jobs import named_devices
+
+    named = named_devices(file)
     if named is None:
         raise StudyError(
             f"{source} names no devices to plan for",

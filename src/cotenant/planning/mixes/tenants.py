@@ -198,6 +198,8 @@ def lacking(tenants: Mapping[str, TenantEntry]) -> list[tuple[tuple[str | int, .
 
 def _lacking(entry: TenantEntry) -> list[tuple[tuple[str, ...], str]]:
     problems: list[tuple[tuple[str, ...], str]] = []
+    if entry.workload is None and entry.job is not None:
+        return [((), "needs a workload: without one a job can be placed only on the GPUs of the database")]
     if entry.workload is None:
         return [((), "needs a workload: what only has a backend can be served, not planned for")]
     if entry.load is None and entry.job is None:
