@@ -8,11 +8,12 @@ import errno
 import io
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 TEXT_BYTES = 16 << 20
-"""More than any manifest, study, list of jobs or plan."""
+"""More than any manifest, study or plan."""
 TABLE_BYTES = 64 << 30
 """More than any table that is streamed or mapped by a database."""
 
@@ -88,20 +89,31 @@ def replace_file(path: Path, content: str | bytes, *, draft: str | None = None) 
         content: Its new content.
         draft: Name of the unfinished file, for a file with a single writer that must be on disk before work goes on.
     """
+    with drafted(path, draft, on_disk=draft is not None) as unfinished:
+        unfinished.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace"))
+
+
+@contextmanager
+def drafted(path: Path, draft: str | None = None, *, on_disk: bool = False) -> Iterator[Path]:
+    """A file to write in the block, which then replaces this one; after an error it is removed. Raises OSError.
+
+    Args:
+        path: The file to replace; folders above it are made.
+        draft: Name of the unfinished file; default: one of this process.
+        on_disk: Wait until it is on disk.
+    """
     unfinished = path.with_name(draft or f".{path.name}.{os.getpid()}.new")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with unfinished.open("wb") as file:
-            file.write(content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace"))
-            if draft is not None:
-                file.flush()
-                os.fsync(file.fileno())
+        yield unfinished
+        if on_disk:
+            sync(unfinished)
         unfinished.replace(path)
-    except OSError:
+    except BaseException:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
         raise
-    if draft is not None:
+    if on_disk:
         sync(path.parent)
 
 

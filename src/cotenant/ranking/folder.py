@@ -4,7 +4,6 @@ import contextlib
 import errno
 import fcntl
 import json
-import os
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 
 from cotenant import opening
 from cotenant.errors import RunFolderError
-from cotenant.opening import replace_file, sync
+from cotenant.opening import drafted, replace_file
 from cotenant.ranking.protocol import Features, SearchSettings
 
 NAME = "search.json"
@@ -109,19 +108,9 @@ class SearchFolder:
         assert first == self.have(leaf)
         last = first + len(features)
         target = self._place(leaf) / f"{first:09d}-{last:09d}.npy"
-        draft = target.with_suffix(".new")
-        with self._explained():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                with draft.open("wb") as file:
-                    np.save(file, features, allow_pickle=False)
-                    file.flush()
-                    os.fsync(file.fileno())
-                draft.replace(target)
-            except OSError:
-                draft.unlink(missing_ok=True)
-                raise
-            sync(target.parent)
+        unfinished = target.with_suffix(".new").name
+        with self._explained(), drafted(target, unfinished, on_disk=True) as draft, draft.open("wb") as file:
+            np.save(file, features, allow_pickle=False)
         self._ends[leaf] = last
 
     def features(self, leaf: str, items: int) -> Features:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from cotenant.errors import QueryError, RunFolderError
-from cotenant.opening import system_words
+from cotenant.opening import drafted, system_words
 from cotenant.store import parquet, views
 from cotenant.store.folder import require_no_record
 from cotenant.store.reading import open_runs
@@ -143,8 +143,6 @@ def rewrite(file: Path, form: Form) -> None:
         if not any(_ACTING.search(line) for lines in iter(lambda: source.readlines(_AT_ONCE), []) for line in lines):
             return
         source.seek(0)
-        draft = file.with_name(f"{file.name}.new")
-        with draft.open("w", encoding="utf-8", newline="") as target:
+        with drafted(file) as draft, draft.open("w", encoding="utf-8", newline="") as target:
             for lines in iter(lambda: source.readlines(_AT_ONCE), []):
                 target.writelines(_ACTING.sub(form, line) for line in lines)
-    draft.replace(file)

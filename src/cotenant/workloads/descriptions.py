@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields
@@ -25,7 +24,7 @@ def remembered(spec: WorkloadSpec, config: Mapping[str, Any], describe: Callable
         return from_json(json.loads(opening.read_text(path)))
     properties = describe()
     with suppress(OSError):  # a read-only home only costs time
-        _write(path, json.dumps(to_json(properties)))
+        opening.replace_file(path, json.dumps(to_json(properties)))
     return properties
 
 
@@ -69,11 +68,3 @@ def _code() -> str:
     for source in [here, here.with_name("slices.py"), *sorted((here.parent / "models").glob("*.py"))]:
         digest.update(source.read_bytes())
     return digest.hexdigest()
-
-
-def _write(path: Path, text: str) -> None:
-    """Write atomically: two processes may describe the same model at once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False) as file:
-        file.write(text)
-    Path(file.name).replace(path)

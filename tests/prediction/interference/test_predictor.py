@@ -126,8 +126,8 @@ def test_a_plan_requests_the_mixes_it_would_use():
 def test_a_constant_that_predicts_as_well_is_reported():
     evidence = measured(WHERE, pairs()[::2])
     found = Predictor(WHERE, evidence, GPU, prior_half=0.3).typical()
-    typical, of_constant, ours = found.slowdown, found.constant, found.ours
-    assert found.low <= typical <= found.high
+    typical, of_constant, ours = found.slowdown.est, found.constant, found.ours
+    assert found.slowdown.lo <= typical <= found.slowdown.hi
     assert typical == pytest.approx(np.exp(np.median(evidence.logs)))
     assert ours < of_constant
 

@@ -22,6 +22,7 @@ from cotenant.measure.profile import kernels as found_kernels
 from cotenant.measure.profile.tools import Tool, interpreter
 from cotenant.measure.profile.trials import BEGINS, DONE, Order
 from cotenant.measure.run_plan import RunPlan
+from cotenant.opening import drafted
 from cotenant.store import parquet, seals
 from cotenant.store.folder import RunFolder, new_run_path
 from cotenant.store.manifest import PROFILE_PASS
@@ -292,9 +293,8 @@ def _append(con: Any, query: str, file: Path) -> None:
     if not file.exists():
         parquet.write(con, query, file)
         return
-    part = file.with_name(PART)
-    parquet.write(con, f"FROM read_parquet({parquet.text(str(file))}) UNION ALL BY NAME {query}", part)
-    part.replace(file)
+    with drafted(file, PART) as part:
+        parquet.write(con, f"FROM read_parquet({parquet.text(str(file))}) UNION ALL BY NAME {query}", part)
 
 
 def _rows(con: Any, file: Path) -> int:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from cotenant.opening import drafted
 from cotenant.tenancy.records import Columns
 
 VARIABLE = "COTENANT_PROFILE"
@@ -103,9 +104,8 @@ class TorchProfiling:
         names = {thread.thread_id: name for name, thread in self._tenants.items()}
         columns = kernels_of(self._profiler.profiler.kineto_results.events(), names)
         name = f"{os.getpid()}-{time.monotonic_ns()}.npz"
-        draft = self._folder / f".{name}"
-        np.savez(draft, **columns)  # type: ignore[arg-type]  # no column is called allow_pickle
-        draft.rename(self._folder / name)
+        with drafted(self._folder / name, f".{name}") as draft:
+            np.savez(draft, **columns)  # type: ignore[arg-type]  # no column is called allow_pickle
 
 
 def _started() -> Any:

@@ -99,10 +99,8 @@ class Trust:
     """Mean relative error; None below three measured mixes."""
     constant: float | None
     """The same when predicting the typical slowdown every time."""
-    typical: float | None
-    """The typical (median) slowdown."""
-    typical_range: tuple[float, float] | None = None
-    """Its 90 % interval."""
+    typical: Interval | None
+    """The typical (median) slowdown, with its 90 % interval."""
     sure: bool = False
     """Whether the mixes suffice to tell whether ours or the typical slowdown is closer."""
     parts: tuple[tuple[str, float], ...] = ()
@@ -110,9 +108,9 @@ class Trust:
 
     def sentences(self) -> list[str]:
         """Whether ours or the typical slowdown is closer, and what estimates of pairs rest on."""
-        if self.typical is None or self.typical_range is None or self.error is None or self.constant is None:
+        if self.typical is None or self.error is None or self.constant is None:
             return []
-        typical = f"the typical slowdown, {with_interval(Interval(self.typical, *self.typical_range), ratio)},"
+        typical = f"the typical slowdown, {with_interval(self.typical, ratio)},"
         way = f"Under `{self.sharing}`,"
         mixes = amount(self.measured, "mix", "mixes")
         closer = (

@@ -315,7 +315,6 @@ def _trust(predictor: Predictor, sharing: str) -> Trust:
         typical.ours,
         typical.constant,
         typical.slowdown,
-        typical_range=(typical.low, typical.high),
         sure=typical.sure,
         parts=parts,
     )

@@ -12,6 +12,7 @@ from cotenant.prediction.interference.intervals import NORMAL, Widths, quantile_
 from cotenant.prediction.interference.setting import Setting, by_victim, group_size, present
 from cotenant.prediction.interference.stacking import Stack
 from cotenant.prediction.kernels.columns import Bools, Floats, Ints
+from cotenant.tenancy.interval import Interval
 
 # --- How much of a learnt correction carries over to tenants of families without evidence
 #
@@ -125,9 +126,7 @@ class Slowdowns:
 class Typical:
     """The median measured slowdown, and mean errors on mixes left out."""
 
-    slowdown: float
-    low: float
-    high: float
+    slowdown: Interval
     constant: float
     """Error of predicting it every time..."""
     ours: float
@@ -227,9 +226,7 @@ class Predictor:
         by_cell = np.array([gain[self.evidence.cell == cell].mean() for cell in np.unique(self.evidence.cell)])
         unsure = float(by_cell.std(ddof=1) / np.sqrt(by_cell.size))
         return Typical(
-            float(np.exp(np.median(logs))),
-            float(np.exp(ordered[low])),
-            float(np.exp(ordered[high])),
+            Interval(*(float(np.exp(log)) for log in (np.median(logs), ordered[low], ordered[high]))),
             _mean_error(constant),
             _mean_error(ours),
             sure=abs(float(by_cell.mean())) > NORMAL * unsure,

@@ -15,6 +15,7 @@ from torch import nn
 
 from cotenant.cache import cache_folder
 from cotenant.errors import CotenantError, WorkloadError
+from cotenant.opening import drafted
 from cotenant.ranking.candidates import default_data, feature_mode, input_shape, kind_of
 from cotenant.ranking.data import open_data
 from cotenant.ranking.pipeline.extractor import (
@@ -317,15 +318,10 @@ def write_once(file: Path, model: "nn.Module") -> None:
         return
     from safetensors.torch import save_file
 
-    part = file.with_suffix(f".{os.getpid()}.part")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        save_file({name: value.contiguous().clone() for name, value in model.state_dict().items()}, part)
-        with part.open("rb") as handle:
-            os.fsync(handle.fileno())
-        part.replace(file)
+        with drafted(file, on_disk=True) as part:
+            save_file({name: value.contiguous().clone() for name, value in model.state_dict().items()}, part)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise WorkloadError(
             f"the weights can't be written to {file.parent}: {error.strerror or error}",
             hint="free some space, or set XDG_CACHE_HOME to a folder on another disk",
