@@ -12,6 +12,7 @@ from benchmarks.job_policies import OURS, POLICIES, Jobs, cluster_factors, compa
 from cotenant.analyse.variability.variation import GpuProfile
 from cotenant.errors import CotenantError
 from cotenant.planning.assignment import (
+    WaitingJob,
     clocks_within,
     estimated_slowdown,
     pair_up,
@@ -20,7 +21,6 @@ from cotenant.planning.assignment import (
     waiting_clocks,
 )
 from cotenant.planning.gpu_fleet import GpuFleet, fleet_of
-from cotenant.planning.jobs import WaitingJob
 from cotenant.tenancy.interval import Interval
 from cotenant.tenancy.jobs import CLASSES, JobClass
 

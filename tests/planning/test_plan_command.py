@@ -11,9 +11,8 @@ import cotenant
 from benchmarks import job_policies
 from cotenant.cli.main import main
 from cotenant.errors import StudyError
-from cotenant.planning.assignment import plan
+from cotenant.planning.assignment import WaitingJob, plan
 from cotenant.planning.gpu_fleet import GpuFleet
-from cotenant.planning.jobs import WaitingJob
 from cotenant.reporting.elements.terminal import to_terminal
 from cotenant.reporting.results.placed_jobs import job_elements
 from cotenant.tenancy.jobs import CLASSES

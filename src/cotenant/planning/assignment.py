@@ -9,11 +9,23 @@ import numpy as np
 from cotenant.analyse.estimates import Floats
 from cotenant.errors import CotenantError
 from cotenant.planning.gpu_fleet import GpuFleet, Numbers
-from cotenant.planning.jobs import WaitingJob
 from cotenant.planning.slack import Slack
 from cotenant.tenancy.jobs import JobClass
 
 Objective = Literal["time", "energy", "fairness"]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """A job to place."""
+
+    name: str
+    kind: JobClass
+    gpus: int
+    seconds: float
+    """Duration on median GPUs."""
+    shareable: bool = False
+    """May share its GPU with another job."""
 
 
 @dataclass(frozen=True, slots=True)

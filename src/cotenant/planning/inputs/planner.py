@@ -14,8 +14,15 @@ from cotenant.planning.gpu_fleet import GpuFleet, fleet_of
 from cotenant.planning.inputs.devices import devices_of
 from cotenant.planning.inputs.predictors import PlanEvidence, predictors_for
 from cotenant.planning.inputs.studies import measuring
-from cotenant.planning.inputs.tenants import as_served, devices_in, is_served, model_of, tenants_to_plan
-from cotenant.planning.jobs import for_the_database, waiting_jobs
+from cotenant.planning.inputs.tenants import (
+    as_served,
+    devices_in,
+    for_the_database,
+    is_served,
+    model_of,
+    tenants_to_plan,
+    waiting_jobs,
+)
 from cotenant.planning.mixes import Ask, DeviceKind, Impossible, Minimise, ServingPlan, make_plan, within_budget
 from cotenant.store.database import Database, variabilities
 from cotenant.study.model import Study

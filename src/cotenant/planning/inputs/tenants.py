@@ -9,6 +9,7 @@ from cotenant.errors import CotenantError, StudyError
 from cotenant.text import amount, figure, listed
 
 if TYPE_CHECKING:
+    from cotenant.planning.assignment import WaitingJob
     from cotenant.planning.exports.model import Model
     from cotenant.planning.mixes.tenants import ServingTenant
     from cotenant.store.watched import Traffic
@@ -31,7 +32,6 @@ def runs_of(entry: "TenantEntry") -> dict[str, Any]:
 
 def tenants_to_plan(path: Path, overrides: Sequence[str] = (), *, devices: str | None = None) -> "Study":
     """Read a tenants file to plan for, with `--set` changes, on devices. Raises StudyError with every problem."""
-    from cotenant.planning.jobs import for_the_database, unplaceable
     from cotenant.planning.mixes.tenants import lacking
     from cotenant.study.files import read_tenants_file
     from cotenant.study.workload_check import unknown_workloads
@@ -45,8 +45,6 @@ def tenants_to_plan(path: Path, overrides: Sequence[str] = (), *, devices: str |
 
 def devices_in(file: "Study", source: Path) -> str:
     """The devices that a file names, or the one device that it is for. Raises StudyError if it names none."""
-    from cotenant.planning.jobs import named_devices
-
     named = named_devices(file)
     if named is None:
         raise StudyError(
@@ -73,6 +71,61 @@ def model_of(entry: "TenantEntry") -> "Model":
         hub_id=hub_id,
         runs=runs_of(entry),
     )
+
+
+# --- jobs to place on the measured GPUs of a database: those of a file that has nothing else
+
+UNREAD = ("near", "apart", "replicas", "isolation", "priority", "share")
+"""Requirements that only a plan for named devices keeps."""
+
+
+def for_the_database(file: "Study") -> bool:
+    """Whether a file that names no devices holds jobs to place on the GPUs of the database."""
+    entries = file.tenants.values()
+    described = [entry for entry in entries if entry.job is not None and entry.job.kind("") is not None]
+    alone = all(entry.job is not None for entry in entries) or any(entry.workload is None for entry in described)
+    return bool(described) and alone and named_devices(file) is None
+
+
+def named_devices(file: "Study") -> str | None:
+    """The devices that a file names, or the one device that it is for."""
+    named = file.devices if file.role is None else None
+    return file.device if named is None and "device" in file.model_fields_set else named
+
+
+def unplaceable(tenants: "Mapping[str, TenantEntry]") -> "Iterator[Problem]":
+    """What keeps the jobs of a file from being placed on the GPUs of the database."""
+    from cotenant.tenancy.jobs import CLASSES
+
+    for name, entry in tenants.items():
+        if entry.job is None:
+            yield ("tenants", name), "isn't a job: beside jobs for the GPUs of the database there can be nothing else"
+            continue
+        at = ("tenants", name, "job")
+        if entry.job.kind(name) is None:
+            kinds = ", ".join(kind.name for kind in CLASSES)
+            yield at, f"needs like ({kinds}) or core_share to be placed on the GPUs of the database"
+        if entry.job.within is not None:
+            yield (
+                (*at, "within"),
+                "a deadline needs --devices; on the GPUs of the database jobs end when they end",
+            )
+        for key in UNREAD:
+            if key in entry.model_fields_set:
+                yield ("tenants", name, key), f"{key} needs --devices; the GPUs of the database take jobs as they come"
+
+
+def waiting_jobs(tenants: "Mapping[str, TenantEntry]") -> "tuple[WaitingJob, ...]":
+    """The jobs of a file without problems, in its order."""
+    from cotenant.planning.assignment import WaitingJob
+
+    jobs = []
+    for name, entry in tenants.items():
+        assert entry.job is not None, "checked before"
+        kind = entry.job.kind(name)
+        assert kind is not None, "checked before"
+        jobs.append(WaitingJob(name, kind, entry.job.gpus, entry.job.time, entry.job.beside))
+    return tuple(jobs)
 
 
 # --- plan again from served traffic: the rates that came instead of those in the file, and what requests cost
