@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cotenant import types as types
     from cotenant.api import db as db
-    from cotenant.api.active import run_active as run_active
     from cotenant.api.batch import batch as batch
     from cotenant.api.calibrate import calibrate as calibrate
     from cotenant.api.calibrate import calibrate_server as calibrate_server
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from cotenant.api.report import report as report
     from cotenant.api.run import dry_run as dry_run
     from cotenant.api.run import run as run
+    from cotenant.api.run import run_active as run_active
     from cotenant.api.search import search as search
     from cotenant.api.serve import promise as promise
     from cotenant.api.serve import serve as serve

@@ -12,7 +12,7 @@ from cotenant.measure.sampler import Samples
 from cotenant.measure.simulated.simulated_fleet import start_of
 from cotenant.prediction.power.dies import TYPICAL, Cooling
 from cotenant.study.files import study_from_text
-from cotenant.study.preconditions import Before
+from cotenant.study.model import Before
 
 V100 = find_gpu("v100-sxm2-16gb")
 

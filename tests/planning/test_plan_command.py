@@ -14,7 +14,7 @@ from cotenant.errors import StudyError
 from cotenant.planning.assignment import WaitingJob, plan
 from cotenant.planning.gpu_fleet import GpuFleet
 from cotenant.reporting.elements.terminal import to_terminal
-from cotenant.reporting.results.placed_jobs import job_elements
+from cotenant.reporting.results.planned import job_elements
 from cotenant.tenancy.jobs import CLASSES
 
 HEADER = "exp,input_size,reps,uuid,cabinet,node,ts,perf,freq,memfreq,temp,pwr,dev_id"

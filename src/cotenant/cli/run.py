@@ -144,7 +144,7 @@ def _actively(study: str | None, devices: str | None, options: dict[str, Any], *
     if study is None or devices is not None:
         raise click.UsageError("--active takes a study and one device.")
 
-    from cotenant.api.active import run_active
+    from cotenant.api.run import run_active
     from cotenant.measure.events import silent
     from cotenant.reporting.terminal import watch
 

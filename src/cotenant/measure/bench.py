@@ -13,7 +13,7 @@ from cotenant.devices.protocol import Device
 from cotenant.measure.events import TrialDone
 from cotenant.measure.run_plan import RunPlan
 from cotenant.store.folder import RunFolder
-from cotenant.study.preconditions import Before
+from cotenant.study.model import Before
 from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import TenantObservation, TrialRecords
 from cotenant.workloads.protocol import Properties

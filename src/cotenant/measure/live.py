@@ -23,7 +23,7 @@ from cotenant.measure.tenants.own_use import OwnUseProbe
 from cotenant.measure.tenants.pool import TenantPool
 from cotenant.measure.tenants.seat_run import Place, open_seats
 from cotenant.measure.tenants.sequence import Fixtures, Window, begun, serve_sequence
-from cotenant.study.preconditions import Before
+from cotenant.study.model import Before
 from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import JUDGED_ALONE_S, TrialRecords
 from cotenant.workloads.protocol import Properties

@@ -11,7 +11,7 @@ from cotenant.devices.group import MemberProbe
 from cotenant.devices.protocol import Probe
 from cotenant.measure.gather import Timing
 from cotenant.measure.sampler import Samples
-from cotenant.study.preconditions import Before
+from cotenant.study.model import Before
 
 PRECONDITION = "precondition"
 START_C, WAITED_S = "start_temperature_c", "waited_s"

@@ -1,5 +1,6 @@
 """The typed contents of a tenants file: the tenants, and what each verb reads beside them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
@@ -15,7 +16,6 @@ from pydantic import (
 )
 
 from cotenant.study.mixes import Mix, MixRule, members_of, mixes_of, with_replicas
-from cotenant.study.preconditions import Before
 from cotenant.study.spread import ROLES, SPREADS, Role, Spread
 from cotenant.tenancy.document import Places
 from cotenant.tenancy.load import Load, LoadText
@@ -42,6 +42,39 @@ from cotenant.tenancy.values import (
 )
 from cotenant.tenancy.ways import MODES
 from cotenant.tenancy.words import did_you_mean, expected, is_number
+
+STEADY = "steady"
+_ABOVE_IDLE = re.compile(r"^idle\s*\+\s*(\d+(?:\.\d+)?)\s*°?C$")
+
+
+def _goal(value: Any) -> str:
+    text = value.strip() if isinstance(value, str) else ""
+    match = _ABOVE_IDLE.match(text)
+    if match is None and text != STEADY:
+        raise expected("idle+1C (or another number of degrees) or steady", value)
+    return text if match is None else f"idle+{float(match.group(1)):g}C"
+
+
+class Before(Frozen):
+    """Waits before each trial until its devices are cool enough."""
+
+    cool_to: Annotated[
+        str,
+        PlainValidator(_goal),
+        WithJsonSchema({"type": "string", "pattern": r"^\s*(steady|idle\s*\+\s*\d+(\.\d+)?\s*°?C)\s*$"}),
+    ] = Field(
+        description="idle+1C: at most one degree above idle; steady: as warm as the work itself keeps it.",
+        examples=["idle+1C", "steady"],
+    )
+    timeout_s: Seconds = Field(
+        default=300.0, alias="timeout", description="Begin after this time at the latest, with a note."
+    )
+
+    @property
+    def above_idle_c(self) -> float | None:
+        """Degrees above idle; None: steady."""
+        match = _ABOVE_IDLE.match(self.cool_to)
+        return None if match is None else float(match.group(1))
 
 
 class Until(Frozen):

@@ -33,7 +33,7 @@ from cotenant.prediction.power import (
     warm,
 )
 from cotenant.study.expand import stable_number
-from cotenant.study.preconditions import Before
+from cotenant.study.model import Before
 from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import APART, TrialRecords
 from cotenant.tenancy.sharing import Sharing

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from cotenant.reporting.results.copied import copies_elements
     from cotenant.reporting.results.explained import explanation_elements, explanation_screen, metric_elements
     from cotenant.reporting.results.measured import answer_screen, measured_elements, measured_markdown
-    from cotenant.reporting.results.placed_jobs import job_elements
-    from cotenant.reporting.results.planned import moves_elements, plan_elements, plan_page
+    from cotenant.reporting.results.planned import job_elements, moves_elements, plan_elements, plan_page
     from cotenant.reporting.results.predicted import prediction_elements, prediction_page
     from cotenant.reporting.results.profiled import profile_elements, profile_page
     from cotenant.reporting.results.promised import check_elements, judged_elements

@@ -1,14 +1,26 @@
-"""A plan for serving tenants: the answer, cost and devices, each device's tenants against their limits, the reasons."""
+"""A plan for tenants: the answer, cost and devices, each device's tenants against their limits, the reasons."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from cotenant.planning.assignment import JobPlan, Placed
 from cotenant.planning.mixes import KeptObjective, PlanMove, PlannedDevice, SeatedTenant, ServingPlan
-from cotenant.reporting.elements import Bullet, DataTable, Element, Remark, Section, Sentence, Sentences, TableCell
+from cotenant.reporting.elements import (
+    SIMULATED,
+    Bullet,
+    DataTable,
+    Element,
+    Remark,
+    Section,
+    Sentence,
+    Sentences,
+    TableCell,
+)
 from cotenant.reporting.elements import html as page
+from cotenant.reporting.results.varied import short_names
 from cotenant.tenancy.interval import Interval
-from cotenant.text import amount, figure, percent, size, together, with_interval
+from cotenant.text import amount, duration, figure, percent, size, together, with_interval
 
 FEW = 3
 WORDS = frozenset({"tenant", "software", "share", "objective"})
@@ -274,3 +286,45 @@ def moves_elements(moves: Sequence[PlanMove]) -> list[Element]:
         for move in moves
     )
     return [DataTable(("tenant", "", "from", "to", "loads"), rows)]
+
+
+# --- jobs placed on the GPUs of the database
+
+MOST_GPUS = 8
+"""Maximum GPUs named per job; `--json` has all."""
+
+
+def job_elements(plan: JobPlan) -> list[Element]:
+    """One line per job, then its GPUs by name, the power, and the jobs that wait."""
+    columns = ("job", "GPUs", "clock MHz", "beside", "time", "stretch", "W", "kJ")
+    rows = tuple(
+        (
+            job.job.name,
+            len(job.gpus),
+            f"{job.clock_mhz:.0f}",
+            job.beside or "",
+            duration(job.seconds),
+            f"{job.stretch:.3f}",
+            figure(job.power_w),
+            figure(job.energy_j / 1e3),
+        )
+        for job in plan.placed
+    )
+    short = short_names([gpu for job in plan.placed for gpu in job.gpus])
+    budget = "" if plan.budget_w is None else f" of a budget of {figure(plan.budget_w)} W"
+    names = ", ".join(job.name for job in plan.waiting)
+    wait = f"no GPU is left for {names}: they wait, or mark jobs with `beside: true`"
+    profiles = f"simulated profiles {SIMULATED}" if plan.simulated else "measured profiles"
+    return [
+        Sentence(f"plan for {plan.objective}; all figures are predicted from {profiles}", "answer"),
+        DataTable(columns, rows),
+        Sentences(tuple(_gpus_of(job, short) for job in plan.placed)),
+        Sentence(f"all GPUs together draw {figure(plan.power_w)} W{budget}"),
+        *([Sentence(wait, "open")] if plan.waiting else ()),
+    ]
+
+
+def _gpus_of(placed: Placed, short: Mapping[str, str]) -> str:
+    names = ", ".join(short[gpu] for gpu in placed.gpus[:MOST_GPUS])
+    more = len(placed.gpus) - MOST_GPUS
+    return f"{placed.job.name}: {names}" + (f" and {more} more" if more > 0 else "")
