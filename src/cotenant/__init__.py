@@ -89,8 +89,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "api.run": "run dry_run",
-    "api.active": "run_active",
+    "api.run": "run dry_run run_active",
     "api.show": "show show_search_results",
     "api.report": "report",
     "api.explain": "explain explain_metric",
