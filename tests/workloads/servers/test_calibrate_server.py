@@ -28,40 +28,50 @@ def _on_a_busy_machine(monkeypatch):
     monkeypatch.setattr(engine_probes, "_BUSY", 1e9)
 
 
+class Replies(BaseHTTPRequestHandler):
+    def reply(self, code, body):
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
 @pytest.fixture
-def answering():
-    """A server that answers every POST with one status, and lists one model."""
-    running = []
+def running():
+    """Starts servers, and stops them at the end."""
+    started = []
 
-    def start(status):
-        class Answers(BaseHTTPRequestHandler):
-            def do_GET(self):
-                self.reply(status if status == 401 else 200, {"data": [{"id": "m"}]})
-
-            def do_POST(self):
-                self.rfile.read(int(self.headers["Content-Length"]))
-                self.reply(status, {"error": {"message": "no"}})
-
-            def reply(self, code, document):
-                body = json.dumps(document).encode()
-                self.send_response(code)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-        running.append((server, threading.Thread(target=server.serve_forever)))
-        running[-1][1].start()
+    def start(server):
+        started.append((server, threading.Thread(target=server.serve_forever)))
+        started[-1][1].start()
         return f"http://127.0.0.1:{server.server_port}"
 
     yield start
-    for server, thread in running:
+    for server, thread in started:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@pytest.fixture
+def answering(running):
+    """A server that answers every POST with one status, and lists one model."""
+
+    def start(status):
+        class Answers(Replies):
+            def do_GET(self):
+                self.reply(status if status == 401 else 200, json.dumps({"data": [{"id": "m"}]}).encode())
+
+            def do_POST(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.reply(status, json.dumps({"error": {"message": "no"}}).encode())
+
+        return running(ThreadingHTTPServer(("127.0.0.1", 0), Answers))
+
+    return start
 
 
 def test_a_running_server_is_probed_and_the_file_read_back(scripted, tmp_path):
@@ -133,15 +143,12 @@ class Engine(ThreadingHTTPServer):
         return "\n".join([*lines, ""])
 
 
-class Streams(BaseHTTPRequestHandler):
+class Streams(Replies):
     def do_GET(self):
         models = {"data": [{"id": "m", **({"max_model_len": self.server.context} if self.server.context else {})}]}
         pages = {"/v1/models": self.server.page or json.dumps(models), "/metrics": self.server.metrics()}
         body = pages.get(self.path, "").encode()
-        self.send_response(200 if body else 404)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.reply(200 if body else 404, body)
 
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -167,25 +174,10 @@ class Streams(BaseHTTPRequestHandler):
     def event(self, *documents):
         self.wfile.write(b"".join(b"data: " + json.dumps(document).encode() + b"\n\n" for document in documents))
 
-    def log_message(self, *_):
-        pass
-
 
 @pytest.fixture
-def engine():
-    running = []
-
-    def start(**properties):
-        server = Engine(**properties)
-        running.append((server, threading.Thread(target=server.serve_forever)))
-        running[-1][1].start()
-        return f"http://127.0.0.1:{server.server_port}"
-
-    yield start
-    for server, thread in running:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+def engine(running):
+    return lambda **properties: running(Engine(**properties))
 
 
 @pytest.mark.parametrize(
