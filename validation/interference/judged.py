@@ -7,9 +7,10 @@ import numpy as np
 from cotenant.prediction.interference.covariance import GPU_PRIOR_HALF, Variances
 from cotenant.prediction.interference.predictor import Predictor
 from cotenant.prediction.interference.setting import Setting
-from cotenant.prediction.interference.stacking import additive, constant, low_rank
+from cotenant.prediction.interference.stacking import additive, constant
 from cotenant.prediction.kernels.columns import Floats
 from validation.interference.gavel_matrix import LOOKED_AT, Matrix
+from validation.interference.low_rank import low_rank
 from validation.interference.protocols import Split
 from validation.interference.trees import boosted
 from validation.measures import absolute_error

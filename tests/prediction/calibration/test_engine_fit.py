@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from cotenant.devices.simulated.simulated_gpu import open_simulated
 from cotenant.errors import DeviceError
-from cotenant.prediction.calibration.engine_fit import fit_engine, simulated_probe
+from cotenant.prediction.calibration.engine_fit import _latencies, fit_engine
 from cotenant.prediction.calibration.engine_law import kernel_law, plain_law
 from cotenant.prediction.calibration.solo import SoloTime
 from cotenant.prediction.contention.layout import whole_of
@@ -42,12 +43,19 @@ def law():
     return kernel_law(StepTimes(model, EnginePart(GPU.gpu), most_tokens=2048))
 
 
+def seen(law, values, asked):
+    """Times to the first token and per token of an engine with these rates, ms."""
+    rates = np.array([values[name] for name in law.names])
+    latencies = _latencies(law.work, rates, asked, SETTINGS)
+    return latencies.first @ rates / 1e6, latencies.each @ rates / 1e6
+
+
 def probe(law, prompt, in_flight, *, true=TRUE, off=1.0, **given):
     asked = SoloTime(
         workload=NAME, software="vllm", ms=1.0, seq=prompt, tokens=32, tokens_spread=0.5,
         in_flight=in_flight, ttft_ms=1.0, tpot_ms=1.0, row="a probe", **given,
     )  # fmt: skip
-    ttft, tpot = simulated_probe(law, true, asked, SETTINGS)
+    ttft, tpot = seen(law, true, asked)
     return asked.model_copy(update={"ttft_ms": ttft * off, "tpot_ms": tpot / off})
 
 
@@ -67,7 +75,7 @@ def test_noise_of_five_percent_leaves_loads_in_between_well_predicted(law):
     values = {rate.rate.name: rate.value for rate in fit.rates}
     for load in ((256, 8), (1000, 32), (128, 48)):
         true, asked = probe(law, *load), probe(law, *load)
-        ttft, tpot = simulated_probe(law, values, asked, SETTINGS)
+        ttft, tpot = seen(law, values, asked)
         assert ttft == pytest.approx(true.ttft_ms, rel=0.1)
         assert tpot == pytest.approx(true.tpot_ms, rel=0.1)
         error = fit.error(load[0], load[1])

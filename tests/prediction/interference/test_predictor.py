@@ -11,8 +11,9 @@ from cotenant.prediction.interference.next_cells import choose_next_cells
 from cotenant.prediction.interference.predictor import FROM_PAIRS, MEASURED, PRIOR_ONLY, Predictor
 from cotenant.prediction.interference.profiles import CROWDED, CpuProfiles, cores_wanted, roofline_shared
 from cotenant.prediction.interference.setting import by_victim, mixes_of
-from cotenant.prediction.interference.stacking import additive, additive_left_out, constant, low_rank
+from cotenant.prediction.interference.stacking import additive, additive_left_out, constant
 from tests.prediction.interference.synthetic_matrix import TENANTS, measured, pairs, setting
+from validation.interference.low_rank import low_rank
 
 WHERE = setting()
 

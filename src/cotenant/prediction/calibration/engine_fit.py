@@ -5,7 +5,7 @@ rates once it is known which steps a request waited for. That depends on the rat
 the rates fitted, and both repeated.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, exp, hypot, inf, log, sqrt
 from typing import Literal
@@ -204,15 +204,6 @@ def _fit_error(quantity: str, errors: Floats, probes: Sequence[SoloTime], tails:
         tail=exp(max(float(np.median(beyond)), 0.0)) if known else 1.0,
         tail_spread=float(np.std(beyond, ddof=1)) if known else 0.0,
     )
-
-
-def simulated_probe(
-    law: EngineLaw, values: Mapping[str, float], probe: SoloTime, settings: EngineSettings
-) -> tuple[float, float]:
-    """Time to first token and time per token that an engine with these rates would show, ms."""
-    rates = np.array([values[name] for name in law.names])
-    latencies = _latencies(law.work, rates, probe, settings)
-    return float(latencies.first @ rates) / 1e6, float(latencies.each @ rates) / 1e6
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,6 @@ class Stack:
 
 _SHRINK = 0.1
 """Shrinkage of effects to zero, in measured pairs; a tenant without any has no effect."""
-_ROUNDS = 30
 
 
 def constant(evidence: Evidence, rows: Ints) -> Floats:
@@ -123,19 +122,6 @@ def additive_left_out(evidence: Evidence, tenants: int) -> Floats:
     return predicted
 
 
-def low_rank(evidence: Evidence, rows: Ints, tenants: int, rank: int = 2, pull: float = 0.1) -> Floats:
-    """The same plus low-rank factors of the residual, by alternating least squares (as Gavel and Quasar do)."""
-    mean, victim, neighbour = _effects(evidence, tenants)
-    v, w = evidence.rows[:, 0], evidence.rows[:, 1]
-    left = evidence.logs - mean - victim[v] - neighbour[w]
-    random = np.random.default_rng(0)
-    first, second = (0.1 * random.standard_normal((tenants, rank)) for _ in range(2))
-    for _ in range(_ROUNDS):
-        _solve(first, v, second[w], left, pull)
-        _solve(second, w, first[v], left, pull)
-    return np.asarray(additive(evidence, rows, tenants) + (first[rows[:, 0]] * second[rows[:, 1]]).sum(axis=1))
-
-
 def _effects(evidence: Evidence, tenants: int) -> tuple[float, Floats, Floats]:
     design = _design(evidence, tenants)
     mean = float(evidence.logs.mean())
@@ -151,10 +137,3 @@ def _design(evidence: Evidence, tenants: int) -> Floats:
     design[np.arange(count), evidence.rows[:, 0]] = 1.0
     design[np.arange(count), tenants + evidence.rows[:, 1]] = 1.0
     return design
-
-
-def _solve(factors: Floats, owner: Ints, others: Floats, left: Floats, pull: float) -> None:
-    eye = np.eye(factors.shape[1])
-    for tenant in np.unique(owner):
-        mine = owner == tenant
-        factors[tenant] = np.linalg.solve(others[mine].T @ others[mine] + pull * eye, others[mine].T @ left[mine])
