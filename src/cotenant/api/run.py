@@ -61,7 +61,6 @@ def run(
     from cotenant.measure.fit import forecast_for, require_fit
     from cotenant.measure.run_plan import reopened
     from cotenant.measure.session import carry_out
-    from cotenant.store.measured_solos import calibrated_by
     from cotenant.study.files import study_given
 
     out, listener = Path(out), listener or silent
@@ -89,6 +88,8 @@ def run(
             raise StudyError("There is no study to run.", hint="name one, e.g. quick; or a run to resume")
         study, overrides = _about(study, tenants, overrides)
         if calibrate is not None:
+            from cotenant.measure.fitting import calibrated_by
+
             study = calibrated_by(calibrate, study_given(study, overrides))
             overrides = ()
         if on is not None:

@@ -128,8 +128,7 @@ def _of_files(
     source: str | None, tables: Path | None, device: str | None
 ) -> "Calibration | EngineCalibration | KernelCalibration":
     from cotenant.api.calibrate import calibrate, calibrate_tables
-    from cotenant.measure.fitting import fit_probes
-    from cotenant.store.measured_solos import measured_solos
+    from cotenant.measure.fitting import fit_probes, measured_solos
 
     if device is None and source is not None and any(time.probe for time in measured_solos(Path(source))):
         return fit_probes(Path(source))

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from cotenant.analyse.result import result_of
+from cotenant.analyse.sharing import TenantSummary
 from cotenant.clients.address import read_address
 from cotenant.devices.simulated import (
     CalibratedTenant,
@@ -13,6 +15,7 @@ from cotenant.devices.simulated import (
     KernelCalibration,
     kernel_tables,
     open_simulated,
+    parse_solo_times,
 )
 from cotenant.errors import DeviceError
 from cotenant.prediction.calibration import (
@@ -26,13 +29,28 @@ from cotenant.prediction.calibration import (
     predicted_load,
 )
 from cotenant.prediction.simulated_gpu import Controls, solo_of
-from cotenant.store.measured_solos import measured_solos, plain_name
+from cotenant.store.reading import open_runs
+from cotenant.store.run_records import run_records
+from cotenant.study.files import study_from_text
+from cotenant.study.model import Study
 from cotenant.tenancy.device_names import DeviceName
+from cotenant.tenancy.interval import Estimate
 from cotenant.tenancy.load import Load
+from cotenant.tenancy.records import OWN
 from cotenant.workloads import find
 from cotenant.workloads.protocol import WorkloadSpec
-from cotenant.workloads.servers import PASSES, REPEATED, SPREAD, EngineLimits, EngineProbes, ProbedLoad, loads_around
+from cotenant.workloads.servers import (
+    OPENAI,
+    PASSES,
+    REPEATED,
+    SPREAD,
+    EngineLimits,
+    EngineProbes,
+    ProbedLoad,
+    loads_around,
+)
 
+_CLOSED = re.compile(r"closed\((\d+)\)")
 _RATE = re.compile(r"([\d.]+) */ *s")
 _LOAD = re.compile(r"(\d+)/(\d+) +(\S.*)")
 
@@ -96,7 +114,7 @@ def fit_server(
     say(f"Sending {amount}.")
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     probes = EngineProbes(url, model, api=api, headers=headers)
-    name = workload or plain_name(probes.model)
+    name = workload or _plain_name(probes.model)
     gpu = None if device is None else open_simulated(device)
     if gpu is not None or workload is not None:
         find(name)
@@ -160,3 +178,75 @@ def predicted_loads(source: Path, loads: Sequence[str], *, beside: float) -> tup
 def _refuse_real(device: str) -> None:
     if not DeviceName(device).simulated:
         raise DeviceError(f"{device} isn't simulated, so there is nothing to calibrate", hint="name a device sim:...")
+
+
+# --- times of requests alone on a real device, from a run or a file
+
+
+def measured_solos(source: Path) -> tuple[SoloTime, ...]:
+    """The solo times of a run, or of a CSV file."""
+    return _of_run(source) if source.is_dir() else parse_solo_times(str(source))
+
+
+def calibrated_by(source: Path, study: Study) -> Study:
+    """The study with measured solo times in all of its settings."""
+    rows = [solo.model_dump(exclude={"row"}, exclude_none=True) for solo in measured_solos(source)]
+    settings = tuple({**setting, "solo_ms": rows} for setting in study.settings)
+    return study.model_copy(update={"settings": settings}).placed(study.places)
+
+
+def _of_run(folder: Path) -> tuple[SoloTime, ...]:
+    with open_runs([folder]) as opened:
+        result = result_of(run_records(opened))
+    if result.manifests[0].get("simulated"):
+        raise DeviceError(f"{folder} is itself a simulated run", hint="give a run on a real device")
+    study = study_from_text(str(result.manifests[0].get("study", "")), source=str(folder / "manifest.json"))
+    times = []
+    for tenant in result.tenants:
+        if not tenant.cell.solo or tenant.of not in study.tenants or not isinstance(tenant.mean_latency_ms, Estimate):
+            continue
+        own = study.tenants[tenant.of].load
+        load = str(own) if tenant.cell.load == OWN and own is not None else tenant.cell.load
+        if (probe := _probed(tenant, study.tenants[tenant.of].spec(), load, str(folder))) is not None:
+            times.append(probe)
+            continue
+        if not load.startswith("closed(1)"):
+            continue  # latency includes queueing, which is not the request's own time
+        spec = study.tenants[tenant.of].spec()
+        times.append(
+            SoloTime(
+                workload=spec.name,
+                ms=tenant.mean_latency_ms.est,
+                batch=spec.batch,
+                seq=spec.seq,
+                dtype=spec.dtype,
+                mode=spec.mode,
+                software=spec.software,
+                train=spec.train,
+                row=f"{tenant.of} of {folder}",
+            )
+        )
+    if not times:
+        raise DeviceError(f"{folder} has no solo trial under `closed(1)`", hint="measure one, or give a CSV file")
+    return tuple(times)
+
+
+def _probed(tenant: TenantSummary, spec: WorkloadSpec, load: str, folder: str) -> SoloTime | None:
+    """A running engine's times alone under a closed load, as of a probe; None for other tenants."""
+    closed = _CLOSED.match(load)
+    if closed is None or tenant.tokens is None or not spec.name.startswith(OPENAI) or not spec.seq or not spec.tokens:
+        return None
+    ttft, tpot = tenant.tokens.ttft_ms, tenant.tokens.tpot_ms
+    mean_ms = getattr(tenant.mean_latency_ms, "est", None)
+    if ttft["p50"].est is None or tpot["p50"].est is None or mean_ms is None:
+        return None
+    return SoloTime(
+        workload=_plain_name(str(spec.params.get("model") or tenant.of)), software="vllm",
+        ms=mean_ms, seq=spec.seq, tokens=spec.tokens, in_flight=int(closed[1]),
+        ttft_ms=ttft["p50"].est, tpot_ms=tpot["p50"].est, ttft_p95_ms=ttft["p95"].est, tpot_p95_ms=tpot["p95"].est,
+        row=f"{tenant.of} of {folder}",
+    )  # fmt: skip
+
+
+def _plain_name(model: str) -> str:
+    return model.strip("./").rpartition("/")[2]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         SeatedTenant,
         ServingPlan,
         document_of,
+        from_document,
     )
-    from cotenant.planning.mixes.written import from_document
 else:
     __getattr__, __dir__ = front(__name__, __file__)

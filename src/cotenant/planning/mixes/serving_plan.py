@@ -1,5 +1,6 @@
 """A plan: which tenants go on which device, how they share it, and the predicted outcome. Plain values."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,9 +8,17 @@ from typing import Any
 from pydantic import ValidationError
 
 from cotenant.errors import StudyError
+from cotenant.planning.mixes.kinds import DeviceKind
 from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.interval import Interval
-from cotenant.tenancy.plan_document import VERSION, PlanDevice, PlanDocument, PlanSeat, PromisedTime
+from cotenant.tenancy.plan_document import (
+    REPLAN,
+    VERSION,
+    PlanDevice,
+    PlanDocument,
+    PlanSeat,
+    PromisedTime,
+)
 from cotenant.tenancy.tenant_entry import TenantEntry
 from cotenant.tenancy.validation_errors import problems_of
 from cotenant.tenancy.words import key_shown
@@ -282,3 +291,85 @@ def _seat(tenant: SeatedTenant, runs: Mapping[str, Any]) -> PlanSeat:
 
 def _rounded(value: float) -> float:
     return float(f"{value:.6g}")
+
+
+# --- a plan that was written to a file, as it was written or edited by hand
+
+
+def from_document(plan: PlanDocument, kinds: Mapping[str, DeviceKind], source: str) -> ServingPlan:
+    """The plan as far as it can be carried out: without alternatives and reasons, which the file doesn't hold.
+
+    Args:
+        plan: The plan.
+        kinds: By name, those that the plan uses.
+        source: The file's name, for messages.
+
+    Raises:
+        StudyError: A tenant's memory is missing.
+    """
+    copies = Counter(str(seat.tenant) for _, _, seat in plan.seats())
+    numbers: Counter[str] = Counter()
+    devices = []
+    for device in plan.devices:
+        seats = []
+        for name, seat in device.tenants.items():
+            tenant = str(seat.tenant)
+            if seat.memory_bytes is None:
+                raise StudyError(f"{source}: {name} has no memory_bytes", hint=REPLAN)
+            seats.append(_seated(seat, seat.memory_bytes, numbers[tenant], copies[tenant]))
+            numbers[tenant] += 1
+        devices.append(_planned_device(device, tuple(seats), kinds[device.kind]))
+    cost = plan.cost_per_h or sum(device.price_per_h for device in devices)
+    return ServingPlan(
+        minimised=plan.minimised,
+        devices=tuple(devices),
+        left_out=plan.left_out,
+        cost_per_h=cost,
+        value=cost,
+        bound=plan.bound,
+        proof=f"as written in {source}",
+        risk=plan.risk,
+        prices=(),
+    )
+
+
+def _planned_device(device: PlanDevice, seats: tuple[SeatedTenant, ...], kind: DeviceKind) -> PlannedDevice:
+    unknown = float("nan")  # the file holds what to do, not how busy it will be
+    return PlannedDevice(
+        name=device.name,
+        kind=kind.name,
+        title=kind.title,
+        sharing=device.sharing,
+        tenants=seats,
+        devices=device.devices,
+        price_per_h=device.price_per_h,
+        memory_bytes=kind.memory_bytes,
+        busy=unknown,
+        bandwidth=unknown,
+        power_w=unknown,
+        basis=device.basis,
+        clock_mhz=device.clock_mhz,
+        power_limit_w=device.power_w,
+    )
+
+
+def _seated(seat: PlanSeat, memory_bytes: int, replica: int, replicas: int) -> SeatedTenant:
+    return SeatedTenant(
+        tenant=str(seat.tenant),
+        replica=replica,
+        replicas=replicas,
+        rate_rps=seat.rate_rps,
+        at_once=seat.at_once,
+        software=seat.software,
+        share=seat.share,
+        priority=seat.priority,
+        memory_bytes=memory_bytes,
+        slowdown=Interval(seat.slowdown, seat.slowdown, seat.slowdown),
+        kept=tuple(
+            KeptObjective(label, expectation.limit_ms, expectation.range_ms or Interval(expectation.limit_ms))
+            for label, expectation in seat.expected.items()
+        ),
+        cv=seat.cv,
+        isolated=seat.isolated,
+        together=seat.together,
+    )
