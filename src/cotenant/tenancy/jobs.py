@@ -1,6 +1,6 @@
 """Jobs: work with an end, and the classes of work by which the GPUs of a database suit them more or less."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
@@ -34,14 +34,24 @@ and the cost of leaving a node as published by PAL for its classes."""
 _BY_NAME = {kind.name: kind for kind in CLASSES}
 
 
-def _between(low: float, high: float) -> Any:
+def _from(low: float, high: float) -> Callable[[Any], float]:
     def read(value: Any) -> float:
         if not is_number(value) or not low <= value <= high:
             raise expected(f"a number from {low:g} to {high:g}", value)
         return float(value)
 
-    schema = {"type": "number", "minimum": low, "maximum": high}
-    return Annotated[float, PlainValidator(read), WithJsonSchema(schema)]
+    return read
+
+
+CoreShare = Annotated[
+    float, PlainValidator(_from(0, 1)), WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})
+]
+Activity = Annotated[
+    float, PlainValidator(_from(0.01, 1.5)), WithJsonSchema({"type": "number", "minimum": 0.01, "maximum": 1.5})
+]
+Across = Annotated[
+    float, PlainValidator(_from(1, 100)), WithJsonSchema({"type": "number", "minimum": 1, "maximum": 100})
+]
 
 
 def is_described(job: Any) -> bool:
@@ -60,15 +70,13 @@ class JobEntry(Frozen):
     ] = Field(
         default=None, description="Class of work, for the GPUs of the database: how far slow and fast ones matter."
     )
-    core_share: _between(0.0, 1.0) | None = Field(  # type: ignore[valid-type]
+    core_share: CoreShare | None = Field(
         default=None, description="Instead of `like`: the share of its time that stretches when the clock falls."
     )
-    activity: _between(0.01, 1.5) = Field(  # type: ignore[valid-type]
+    activity: Activity = Field(
         default=1.0, description="Power above idle, relative to work at the power limit; with `core_share`."
     )
-    across: _between(1.0, 100.0) = Field(  # type: ignore[valid-type]
-        default=1.0, description="Time over several nodes relative to one; with `core_share`."
-    )
+    across: Across = Field(default=1.0, description="Time over several nodes relative to one; with `core_share`.")
     beside: Switch = Field(default=False, description="May share its GPU of the database with another job.")
 
     @model_validator(mode="after")

@@ -37,7 +37,10 @@ def tenants_to_plan(path: Path, overrides: Sequence[str] = (), *, devices: str |
     from cotenant.study.workload_check import unknown_workloads
 
     def needs(study: "Study") -> "Iterator[Problem]":
-        yield from (unplaceable if devices is None and for_the_database(study) else lacking)(study.tenants)
+        if devices is None and for_the_database(study):
+            yield from unplaceable(study.tenants)
+        else:
+            yield from lacking(study.tenants)
         yield from unknown_workloads(study.tenants)
 
     return read_tenants_file(path, needs, overrides)
