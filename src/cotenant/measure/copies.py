@@ -87,13 +87,14 @@ def measured_copies(
 
 def start_commands(entry: TenantEntry, option: CopiesOption, place: Device, port: int) -> list[CopyCommand]:
     """How the copies of an option are started, from this port on."""
-    spec = entry.server
-    assert spec is not None, "copies of servers were started by their commands"
+    spec, load = entry.server, entry.load
+    assert spec is not None, "the copies were started by a command"
+    assert load is not None, "copies have a load"
     step = 1 + spec.has_grpc_port + spec.has_metrics_port
     mode, _, inside = option.sharing.partition("[")
     shares = tuple(inside.removesuffix("]").split(", ")) if inside else ()
     numbers = tuple(float(share) if mode == "mps" else share for share in shares)
-    tenants = [entry.tenant(f"copy#{number}", "copy", entry.load) for number in range(1, option.copies + 1)]
+    tenants = [entry.tenant(f"copy#{number}", "copy", load) for number in range(1, option.copies + 1)]
     hosts = place.arrange(Sharing(mode=mode, shares=numbers), tenants).hosts if mode != "mig" else ()
     made = []
     for number in range(option.copies):
