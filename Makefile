@@ -17,6 +17,7 @@ SLOWEST = $(if $(CI),--durations=20)
 # A worker that a hanging test ended isn't replaced: pytest-xdist can wait for ever for one that took another's place.
 SPREAD  = --dist loadfile --max-worker-restart 0
 CLIENTS := .venv-clients
+SUPPLY  := .venv-supply
 SPOKEN  = $(if $(CI),COTENANT_CLIENTS=$(CURDIR)/$(CLIENTS)/bin/python)
 # Lines that the fast tests reach: tracing would double the time of the slow ones.
 COVER   = $(if $(CI),--cov=cotenant --cov-report=)
@@ -29,7 +30,7 @@ MAKEFLAGS += --jobs=4
 export PYTHONDONTWRITEBYTECODE := 1
 
 .PHONY: demo test compiled fast slow quiet check style types layers browser bench soak validate docs docs-serve screenshots outputs outputs-check \
-  prometheus reference wheel storm aa lock figures mutants changed-mutants clean
+  prometheus reference wheel storm aa lock figures mutants changed-mutants sbom advisories clean
 
 demo: $(READY)            ## measure how an encoder, a scan and a generator can share this machine
 	@# 2 means "measured, but not precise enough to decide", which the text says; the demo has not failed.
@@ -163,5 +164,20 @@ changed-mutants: $(TESTED) ## eight faults in files that differ from BASE (the c
 	  || { echo "no earlier commit to compare with: no faults tried"; exit 0; }; \
 	$(BIN)/python tools/mutants.py --changed "$(BASE)" --count 8 --seconds 120 --tests-s 10 --seed $(or $(SEED),1)
 
+# Tools that look at packages from outside: what they need themselves stays out of what they look at.
+$(SUPPLY)/.ready:
+	$(PYTHON) -m venv $(SUPPLY)
+	$(SUPPLY)/bin/pip install --quiet cyclonedx-bom==7.5.0 pip-audit==2.10.1
+	@touch $@
+
+sbom: $(SUPPLY)/.ready    ## what an environment contains (ENV=.venv), in CycloneDX: writes OUT=cotenant.cdx.json
+	$(SUPPLY)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+	  --output-file $(or $(OUT),cotenant.cdx.json) $(or $(ENV),$(VENV))
+
+advisories: $(SUPPLY)/.ready ## asks the advisory database of PyPI about all that `make` pins; 1 if there is one
+	$(SUPPLY)/bin/pip-audit --strict --disable-pip --require-hashes --requirement locked/core.txt --requirement locked/dev.txt
+	grep '^torch==' constraints.txt > $(SUPPLY)/torch.txt
+	$(SUPPLY)/bin/pip-audit --strict --disable-pip --no-deps --requirement $(SUPPLY)/torch.txt
+
 clean:
-	rm -rf $(VENV) $(CLIENTS) build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(CLIENTS) $(SUPPLY) build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
