@@ -63,6 +63,25 @@ def test_some_answers_have_no_body(head):
         b"HTTP/1.1 okay\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: \xb2\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: " + b"1" * 5000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\nContent-Length: 3\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: xchunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 \xb2\xb2\xb2 OK\r\n\r\n",
+        b"HTTP/1.1 099 OK\r\n\r\n",
+        b"HTTP/1.1 600 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nRetry-After: 1\rSet-Cookie: a=b\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nA: b\nC: d\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nA: b\0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nA b: c\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nA: b\r\n folded\r\n\r\n",
+        CHUNKED.replace(b"\r\n5\r\n", b"\r\n0x5\r\n"),
+        CHUNKED.replace(b"\r\n5\r\n", b"\r\n+5\r\n"),
+        CHUNKED.replace(b"\r\n5\r\n", b"\r\n0_5\r\n"),
+        CHUNKED.replace(b"\r\n5\r\n", b"\r\n-5\r\n"),
         CHUNKED[:45] + b"\r\n\r\nxyz\r\n",
         CHUNKED.replace(b"hello\r\n", b"helloXX"),
         b"HTTP/1.1 200 OK\r\n" + b"a" * 70_000,
@@ -71,3 +90,20 @@ def test_some_answers_have_no_body(head):
 def test_anything_but_http_is_refused(rubbish):
     with pytest.raises(NotHttp):
         taken_apart([rubbish])
+
+
+def test_one_length_said_twice_is_one_length():
+    framing, _, body = taken_apart([BY_LENGTH.replace(b"\r\nConn", b"\r\nContent-Length: 11\r\nConn")])
+    assert (framing.done, body) == (True, b"hello world")
+
+
+def test_chunks_take_precedence_over_a_length_but_end_the_connection():
+    framing, _, body = taken_apart([CHUNKED.replace(b"OK\r\n", b"OK\r\nContent-Length: 3\r\n")])
+    assert (framing.done, framing.keep, body) == (True, False, b"hello world")
+
+
+def test_what_is_announced_and_has_not_arrived_is_known():
+    head, body = BY_LENGTH[:-11], BY_LENGTH[-11:]
+    assert taken_apart([head, body[:4]])[0].left == 7
+    assert taken_apart([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nab"])[0].left == 255
+    assert taken_apart([CHUNKED[:50], CHUNKED[50:]])[0].left == 0

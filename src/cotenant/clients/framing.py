@@ -4,11 +4,18 @@ Written for clients that time tokens: what has arrived is passed on in as few st
 an answer may contain is accepted; anything else is `NotHttp`.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 LONGEST_HEAD = 64 << 10
 _NO_BODY = (204, 304)
+_HEADER = re.compile(r"([!#$%&'*+.^_`|~\w-]+):([^\x00-\x08\x0a-\x1f\x7f]*)", re.ASCII)
+_STATUS = re.compile(r"[1-5][0-9]{2}")
+_ONCE = ("content-length", "transfer-encoding")
+"""Headers that decide where an answer ends."""
+_LENGTH = re.compile(r"[0-9]{1,18}")
+_SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?", re.DOTALL)
 
 
 class NotHttp(Exception):
@@ -34,7 +41,7 @@ class HttpReply:
 class Framing:
     """One answer after another on one connection; `begin` before each."""
 
-    __slots__ = ("_body", "_head", "_left", "_pending", "_state", "chunked", "done", "keep", "reply")
+    __slots__ = ("_body", "_head", "_pending", "_state", "chunked", "done", "keep", "left", "reply")
 
     def __init__(self, head: Callable[[HttpReply], None], body: Callable[[bytes], None]) -> None:
         self._head, self._body = head, body
@@ -49,7 +56,8 @@ class Framing:
         """True once it is complete and the connection can be reused."""
         self.chunked = False
         """True once its head says that the body comes in chunks."""
-        self._left = 0
+        self.left = 0
+        """What is announced of the body and hasn't arrived."""
         self._state = "bare head" if to_head else "head"
 
     def feed(self, data: bytes) -> None:
@@ -94,14 +102,17 @@ class Framing:
         first, *lines = data[:end].decode("latin-1").split("\r\n")
         version, _, rest = first.partition(" ")
         code, _, reason = rest.partition(" ")
-        if not version.startswith("HTTP/1.") or len(code) != 3 or not code.isdigit():
+        if not version.startswith("HTTP/1.") or not _STATUS.fullmatch(code):
             raise NotHttp(f"it begins with {first[:40]!r}")
-        headers = {}
+        headers: dict[str, str] = {}
         for line in lines:
-            name, colon, value = line.partition(":")
-            if not colon or not name or name != name.strip():
+            header = _HEADER.fullmatch(line)
+            if header is None:
                 raise NotHttp(f"a header is {line[:40]!r}")
-            headers[name.lower()] = value.strip()
+            name, value = header[1].lower(), header[2].strip(" \t")
+            if name in _ONCE and headers.get(name, value) != value:
+                raise NotHttp(f"it has two values of {name}")
+            headers[name] = value
         if code[0] == "1":
             return data[end + 4 :]  # interim; the answer follows
         self.reply = HttpReply(int(code), reason, headers)
@@ -115,20 +126,23 @@ class Framing:
         headers = self.reply.headers
         if bare or self.reply.status in _NO_BODY:
             self.done = True
-        elif headers.get("transfer-encoding", "").lower().endswith("chunked"):
+        elif "transfer-encoding" in headers:
+            if headers["transfer-encoding"].lower() != "chunked":
+                raise NotHttp(f"its transfer encoding is {headers['transfer-encoding'][:20]!r}")
             self._state, self.chunked = "size", True
+            self.keep = self.keep and "content-length" not in headers
         elif "content-length" in headers:
-            if not headers["content-length"].isdigit():
+            if not _LENGTH.fullmatch(headers["content-length"]):
                 raise NotHttp(f"its length is {headers['content-length'][:20]!r}")
-            self._left, self._state = int(headers["content-length"]), "length"
-            self.done = self._left == 0
+            self.left, self._state = int(headers["content-length"]), "length"
+            self.done = self.left == 0
         else:
             self._state, self.keep = "rest", False
 
     def _by_length(self, data: bytes) -> bytes:
-        piece, rest = data[: self._left], data[self._left :]
-        self._left -= len(piece)
-        self.done = self._left == 0
+        piece, rest = data[: self.left], data[self.left :]
+        self.left -= len(piece)
+        self.done = self.left == 0
         self._body(piece)
         return rest
 
@@ -144,7 +158,7 @@ class Framing:
             if not size:
                 self._state, at = "trailer", begin
             elif len(data) < after + 2:
-                self._left, self._state, at = size + 2, "chunk", begin
+                self.left, self._state, at = size + 2, "chunk", begin
             elif data[after : after + 2] != b"\r\n":
                 raise NotHttp("a chunk is longer than it says")
             else:
@@ -156,17 +170,17 @@ class Framing:
 
     def _in_chunk(self, data: bytes) -> bytes:
         """Pass on the available part of a chunk, without the line end after it."""
-        left = self._left
+        left = self.left
         if len(data) < left:
             inside = min(len(data), left - 2)
             if inside <= 0:
                 return self._wait(data)
-            self._left -= inside
+            self.left -= inside
             self._body(data[:inside])
             return self._wait(data[inside:]) if inside < len(data) else b""
         if data[left - 2 : left] != b"\r\n":
             raise NotHttp("a chunk is longer than it says")
-        self._state = "size"
+        self._state, self.left = "size", 0
         if left > 2:
             self._body(data[: left - 2])
         return data[left:]
@@ -181,10 +195,7 @@ class Framing:
 
 def _size(line: bytes) -> int:
     """The length of a chunk, in hexadecimal, before any extensions."""
-    try:
-        size = int(line.partition(b";")[0] if b";" in line else line, 16)
-    except ValueError:
-        size = -1
-    if size < 0:
+    size = _SIZE.fullmatch(line)
+    if size is None:
         raise NotHttp(f"a chunk has the size {line[:20]!r}")
-    return size
+    return int(size[1], 16)

@@ -119,6 +119,7 @@ class _Connection(asyncio.Protocol):
                 if self._timing is not None:
                     self._timing.arrived_ns = arrived_ns
                 self._framing.feed(data)
+                self._check_size(self._framing.left)
         except NotHttp as error:
             self._fail(RequestFailed("not http", f"the server does not answer in HTTP: {error}"))
         except Exception as error:  # noqa: BLE001 - a sink's error is its request's, not the loop's
@@ -166,12 +167,15 @@ class _Connection(asyncio.Protocol):
 
     def _body(self, data: bytes) -> None:
         self._size += len(data)
-        if self._size > LARGEST_ANSWER:
-            raise RequestFailed("too long", f"the answer is longer than {LARGEST_ANSWER >> 20} MiB")
+        self._check_size()
         if self._sink is not None and self._framing.reply.ok:
             self._sink(data)
         else:
             self._parts.append(data)
+
+    def _check_size(self, announced: int = 0) -> None:
+        if self._size + announced > LARGEST_ANSWER:
+            raise RequestFailed("too long", f"the answer is longer than {LARGEST_ANSWER >> 20} MiB")
 
     def _finish(self) -> None:
         assert self._done is not None

@@ -287,3 +287,36 @@ def test_a_backend_can_neither_redirect_clients_nor_put_pages_on_our_address(sta
     answer = run(scenario)
     assert (answer.status, answer.headers["content-type"]) == expected
     assert "location" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"Content-Length: 300000000\r\n\r\n", "the answer is longer than 256 MiB"),
+        (b"Transfer-Encoding: chunked\r\n\r\nfffffffffffffff\r\n", "the answer is longer than 256 MiB"),
+        (b"Content-Length: 2\r\nContent-Length: 9\r\n\r\n{}", "it has two values of content-length"),
+        (b"Content-Length: 2\r\nRetry-After: 1\rX: y\r\n\r\n{}", "a header is"),
+    ],
+    ids=["length", "chunk", "two lengths", "injected header"],
+)
+def test_an_answer_that_announces_too_much_or_can_be_read_in_two_ways_is_not_passed_on(answer, said):
+    class Lying(Repeater):
+        async def handle(self, reader, writer):
+            head = await reader.readuntil(b"\r\n\r\n")
+            if head.startswith(b"GET"):
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 25\r\n\r\n" + b'{"data": [{"id":"only"}]}')
+                writer.close()
+                return
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + answer)
+            await writer.drain()
+
+    async def scenario():
+        async with (
+            listening(Lying().handle) as port,
+            fronting({"m": {"backend": {"openai": f"http://127.0.0.1:{port}", "cost": "1ms"}, "slo": "30s"}}) as client,
+        ):
+            return await client.post("/v1/completions", {"model": "m", "prompt": "a"})
+
+    reply = run(scenario)
+    assert reply.status == 502
+    assert said in reply.body.decode()
