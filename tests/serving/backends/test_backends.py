@@ -67,6 +67,22 @@ def test_everything_but_the_models_name_passes_through_and_our_key_does_not():
     assert answer.body == body
 
 
+def test_a_number_beyond_every_float_is_not_passed_on_as_something_else():
+    repeater = Repeater()
+
+    async def scenario():
+        async with (
+            listening(repeater.handle) as port,
+            fronting({"m": {"backend": {"openai": f"http://127.0.0.1:{port}", "cost": "1ms"}, "slo": "30s"}}) as client,
+        ):
+            body = b'{"model": "m", "prompt": "a", "temperature": 1e999}'
+            return await client.ask("POST", "/v1/completions", body)
+
+    answer = run(scenario)
+    assert (answer.status, "A number is too large" in answer.body.decode()) == (400, True)
+    assert not repeater.got
+
+
 def test_the_backends_own_key_comes_from_the_environment(monkeypatch):
     repeater = Repeater()
     monkeypatch.setenv("BACKEND_KEY", "theirs")

@@ -32,11 +32,15 @@ async def pass_openai(service: Service, served: ServedModel, request: HttpReques
     sent = {**body, "model": passing.model}
     asked = sent.pop("priority", None)  # applied here; the backend gets requests one by one in our order
     wishes = wishes_of(request.headers, vllm_priority=asked)
+    try:
+        text = json.dumps(sent, separators=(",", ":"), allow_nan=False)
+    except ValueError:  # 1e999 is JSON, but nothing that could be passed on
+        raise BadInput("A number is too large.") from None
     letters = sum(len(str(body.get(name) or "")) for name in _TEXTS)
     return await _pass(
         service,
         served,
-        Errand(request.path, json.dumps(sent, separators=(",", ":")).encode(), {"Content-Type": JSON}),
+        Errand(request.path, text.encode(), {"Content-Type": JSON}),
         wishes,
         letters=letters,
         tokens=tokens if served.signature.decodes else 1,
