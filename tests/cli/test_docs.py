@@ -24,6 +24,14 @@ def test_the_reference_matches_the_code(name, monkeypatch):
     assert on_disk == GENERATOR.NOTE + GENERATOR.PAGES[name](), "run `make reference`"
 
 
+def test_help_names_values_in_words_and_leaves_no_line_of_a_list_unfinished():
+    page = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
+    assert re.findall(r"^ +--\S+ .*(?:INTEGER|FLOAT|%Y).*", page, flags=re.MULTILINE) == []
+    lists = re.findall(r"^Commands:\n((?:  .*\n)+)", page, flags=re.MULTILINE)
+    assert len(lists) == 3
+    assert [line for entries in lists for line in entries.splitlines() if line.endswith("...")] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_relative_links_lead_to_files_and_headings(page):
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)

@@ -72,6 +72,22 @@ def test_a_single_model_is_measured_alone(tmp_path, capsys):
     assert "yolos-small" in capsys.readouterr().out
 
 
+def test_servers_that_run_are_measured_where_they_are_under_a_load(tmp_path, capsys):
+    models = ["openai:http://127.0.0.1:1234, 5/s, 64 to 8 tokens", "http://127.0.0.1:1235/predict, p99 20ms"]
+    file, commands = init(models, path=tmp_path / "servers.yaml")
+    written = yaml.safe_load(file.read_text())
+    assert written["device"] == "cpu"
+    chat, other = written["tenants"].values()
+    assert list(written["tenants"]) == ["server-1234", "server-1235"]
+    assert (chat["seq"], chat["tokens"], set(chat["slo"])) == (64, 8, {"ttft p95", "tpot p95"})
+    assert other["slo"] == {"p99": "20ms"}
+    assert {command.split()[1] for command in commands} == {"run"}, "servers are neither planned for nor served"
+    assert main(commands[0].split()[1:]) == 0
+    assert "server-1234" in capsys.readouterr().out
+    elsewhere, _ = init(models, device="cpu:1", path=tmp_path / "elsewhere.yaml")
+    assert yaml.safe_load(elsewhere.read_text())["device"] == "cpu:1"
+
+
 def test_an_unknown_model_gets_a_suggestion(tmp_path):
     with pytest.raises(WorkloadError) as refused:
         init(["bert-bse"], path=tmp_path / "a.yaml")

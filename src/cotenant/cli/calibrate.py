@@ -40,11 +40,11 @@ and up to --in-flight requests: give the load that you intend.
 @click.option("--model", metavar="NAME", help="Of a server: its model's name there.")
 @click.option("--api", type=click.Choice(["chat", "completions"]), default="chat", show_default=True,
               help="Of a server: the endpoint that your clients use.")  # fmt: skip
-@click.option("--prompt", type=click.IntRange(8, 1 << 20), default=512, show_default=True,
-              help="Of a server: tokens of your prompts.")  # fmt: skip
-@click.option("--tokens", type=click.IntRange(4, 2048), default=32, show_default=True,
-              help="Of a server: tokens of your answers.")  # fmt: skip
-@click.option("--in-flight", type=click.IntRange(2, 1024), default=16, show_default=True,
+@click.option("--prompt", metavar="TOKENS", type=click.IntRange(8, 1 << 20), default=512, show_default=True,
+              help="Of a server: length of your prompts.")  # fmt: skip
+@click.option("--tokens", metavar="TOKENS", type=click.IntRange(4, 2048), default=32, show_default=True,
+              help="Of a server: length of your answers.")  # fmt: skip
+@click.option("--in-flight", metavar="N", type=click.IntRange(2, 1024), default=16, show_default=True,
               help="Of a server: requests in flight under your load.")  # fmt: skip
 @click.option("--for", "seconds", metavar="TIME", type=duration, default="3min", show_default=True,
               help="Of a server: how long to probe it.")  # fmt: skip

@@ -28,7 +28,8 @@ Servers are started and stopped many times. The exit code is 2 if the answer isn
 
 @click.command("copies", epilog=EPILOG)
 @click.argument("server", metavar="COMMAND|FILE")
-@click.option("--up-to", type=click.IntRange(min=2, max=64), default=4, show_default=True, help="The most copies.")
+@click.option("--up-to", metavar="N", type=click.IntRange(min=2, max=64), default=4, show_default=True,
+              help="The most copies.")  # fmt: skip
 @click.option("--device", metavar="NAME", help="Where they run; default: the file's, or the CPU.")
 @click.option("--workload", metavar="KIND", default="openai:", show_default=True,
               help="What a command's server is asked: openai:, v2: or http:/path.")  # fmt: skip
@@ -42,9 +43,10 @@ Servers are started and stopped many times. The exit code is 2 if the answer isn
 @click.option("--failures", metavar="PERCENT", type=percent, default="10%", show_default=True,
               help="Share of starts that may fail before a way isn't recommended.")  # fmt: skip
 @click.option("--window", "window_s", metavar="TIME", type=duration, help="Of each measurement; default: by requests.")
-@click.option("--blocks", type=click.IntRange(min=2), default=8, show_default=True, help="The most repetitions.")
+@click.option("--blocks", metavar="N", type=click.IntRange(min=2), default=8, show_default=True,
+              help="The most repetitions.")  # fmt: skip
 @click.option("--budget", "budget_s", metavar="TIME", type=duration, help="Start no further block after this time.")
-@click.option("--port", type=click.IntRange(1, 65000), default=8000, show_default=True,
+@click.option("--port", metavar="N", type=click.IntRange(1, 65000), default=8000, show_default=True,
               help="First port in the start script.")  # fmt: skip
 @click.option("--simulate", is_flag=True, help="Start nothing: ask the model of the GPU, for a file with a model.")
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), default="runs", show_default=True,

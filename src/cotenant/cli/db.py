@@ -52,7 +52,7 @@ def command(ctx: click.Context, *, db: Path | None, as_json: bool) -> None:
     _print(database.contents(db=db), as_json, contents_elements)
 
 
-@command.command("add")
+@command.command("add", short_help="Add runs, or files of other tools.")
 @click.argument("paths", metavar="RUN|FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @in_database
 @click.option("--skip-bad", is_flag=True, help="Skip unusable lines instead of refusing the file.")
@@ -88,7 +88,7 @@ def add(
     console(talk=True).print(f"\nnext: cotenant {following}", style="dim")
 
 
-@command.command("gpus")
+@command.command("gpus", short_help="Show how the GPUs differ, the slowest first.")
 @of_work
 @click.option("--all", "every", is_flag=True, help="Every GPU, not only the slowest of each kind of work.")
 @in_database
@@ -115,7 +115,7 @@ def gpu(above: Path | None, *, gpu: str, db: Path | None, as_json: bool) -> None
     _print(database.gpu(gpu, db=db or above), as_json, gpu_elements)
 
 
-@command.command("sensors")
+@command.command("sensors", short_help="List the sensors read, or relate one to another.")
 @click.argument("words", metavar="[FINER OTHER]", nargs=-1)
 @in_database
 @as_json
@@ -137,7 +137,7 @@ def sensors(above: Path | None, *, words: tuple[str, ...], db: Path | None, as_j
     _print(database.compare_sensors(*words, db=db or above), as_json, pair_elements)
 
 
-@command.command("trend")
+@command.command("trend", short_help="Show drift of the fleet, and steps of single GPUs.")
 @of_work
 @in_database
 @as_json
@@ -150,7 +150,7 @@ def trend(above: Path | None, *, work: str | None, db: Path | None, as_json: boo
     _print(database.trend(work, db=db or above), as_json, trend_elements)
 
 
-@command.command("anomalies")
+@command.command("anomalies", short_help="Show which GPU is slow, since when and why.")
 @of_work
 @in_database
 @as_json
@@ -163,7 +163,7 @@ def anomalies(above: Path | None, *, work: str | None, db: Path | None, as_json:
     _print(database.anomalies(work, db=db or above), as_json, anomaly_elements)
 
 
-@command.command("report")
+@command.command("report", short_help="Write all of it as one HTML file.")
 @click.option("--out", metavar="FILE", required=True, type=click.Path(path_type=Path), help="The HTML file to write.")
 @of_work
 @in_database

@@ -104,7 +104,8 @@ I have models   cotenant init                  describe them in one file
                 cotenant plan tenants.yaml     how many devices, shared how
 I have servers  cotenant watch localhost:8000 localhost:8001
                                                who slows whom? It only reads
-                cotenant workloads servers     measure them under your own load
+                cotenant init --model openai:http://localhost:8000
+                                               measure them under your own load
 I have a fleet  cotenant run variability --devices all
                                                do "identical" GPUs differ?
                 cotenant db add RUN && cotenant db gpus
@@ -123,8 +124,8 @@ Start here:  cotenant                  by what you have: models, servers, a flee
              cotenant run quick        three small models share it: 70 s
 
 \b
-Exit codes:  0 ok, 1 error, 2 not ready or unstable, 3 regression or broken
-             objective, 130 interrupted, 129 and 143 ended by a signal
+Exit codes:  0 ok, 1 error, 2 not ready, unstable or undecided, 3 regression or
+             broken objective, 130 interrupted, 129 and 143 ended by a signal
 """
 
 

@@ -46,8 +46,8 @@ can't be kept, and 2 if a check can't tell.
               show_default=True, help="For tenants: what to minimise.")  # fmt: skip
 @click.option("--time", "seconds", metavar="TIME", type=duration, default="30s", show_default=True,
               help="For tenants: time limit; time that others use on a busy machine counts for a third.")  # fmt: skip
-@click.option("--risk", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), default=0.1, show_default=True,
-              help="For tenants: how often a kept objective may turn out missed.")  # fmt: skip
+@click.option("--risk", metavar="SHARE", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), default=0.1,
+              show_default=True, help="For tenants: how often a kept objective may turn out missed.")  # fmt: skip
 @click.option("--from", "runs", metavar="RUN", multiple=True, type=click.Path(path_type=Path),
               help="For tenants: a run whose measurements correct the predictions, or served traffic, whose rates "
               "replace the file's; repeatable.")  # fmt: skip

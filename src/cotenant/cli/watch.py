@@ -35,7 +35,8 @@ code is 2 if whether some tenant slows another isn't decided.
 @click.option("--prometheus", metavar="URL", help="Read what this Prometheus server recorded instead, back in time.")
 @click.option("--device", metavar="NAME", help="The device they share; by default the first GPU, or the CPU.")
 @click.option("--for", "seconds", metavar="TIME", type=duration, help="How long, or how far back: 30min, 6h.")
-@click.option("--since", type=click.DateTime(), help="With --prometheus: start of the period, in local time.")
+@click.option("--since", metavar="DATE", type=click.DateTime(),
+              help="With --prometheus: start of the period, such as 2026-11-19T08:00:00, in local time.")  # fmt: skip
 @click.option("--histogram", "histograms", metavar="NAME", multiple=True,
               help="A histogram of request times that a server publishes; repeatable.")  # fmt: skip
 @click.option("--where", metavar="MATCHERS", default="", help="With --prometheus: e.g. 'namespace=\"prod\"'.")

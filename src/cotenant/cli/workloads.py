@@ -34,7 +34,7 @@ def command() -> None:
     """
 
 
-@command.command("list", epilog=EPILOG)
+@command.command("list", epilog=EPILOG, short_help="List the workloads, or those that match a name.")
 @click.argument("words", metavar="[FILTER]", required=False)
 @click.option("--kernels", is_flag=True, help="The kernels of a request of the workload that FILTER names.")
 @click.option("--device", metavar="DEVICE", help="A simulated GPU.  [default: sim:a100-sxm4-40gb]")
@@ -70,7 +70,7 @@ def list_command(*, words: str | None, kernels: bool, as_json: bool, **options: 
         console(talk=True).print(f"no workload has {words!r} in its name, family or description")
 
 
-@command.command("servers")
+@command.command("servers", short_help="List the servers that a study can start.")
 @as_json
 def servers_command(*, as_json: bool) -> None:
     """List the servers that `server: {preset: NAME, model: ...}` starts, and whether they are installed."""
@@ -84,10 +84,11 @@ def servers_command(*, as_json: bool) -> None:
         show(server_list(found))
 
 
-@command.command("export")
+@command.command("export", short_help="Write a model that servers can load.")
 @click.argument("name")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of the random weights.  [default: 0]")
+@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, show_default=True,
+              help="Seed of the random weights.")  # fmt: skip
 @click.option(
     "--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), default="float32", help="Of the weights."
 )

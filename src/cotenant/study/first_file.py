@@ -11,9 +11,12 @@ from cotenant.errors import BadInput
 from cotenant.study.files import study_from_text
 from cotenant.tenancy.device_names import DeviceName
 from cotenant.workloads.catalogue import WorkloadEntry, catalogue, find
+from cotenant.workloads.servers import OPENAI, is_server
 
 DEVICE = "sim:a100-sxm4-40gb"
 """The device to begin with: everybody has it."""
+SERVERS_DEVICE = "cpu"
+"""That of servers which run: their requests are real."""
 
 _RATE = re.compile(r"^\d+(\.\d+)?/(s|min|h)$")
 _LENGTH = re.compile(r"^(seq|tokens|batch)[= ](\d+)$")
@@ -68,9 +71,16 @@ def read_words(text: str) -> ModelWords:
     return words
 
 
-def next_commands(file: str, device: str) -> tuple[str, ...]:
-    """What to do with the file, first things first."""
+def first_device(models: Sequence[str]) -> str:
+    """The device for those who name none."""
+    return SERVERS_DEVICE if any(is_server(read_words(words).workload) for words in models) else DEVICE
+
+
+def next_commands(models: Sequence[str], file: str, device: str) -> tuple[str, ...]:
+    """What to do with the file, first things first; servers that run are neither planned for nor served."""
     quoted = shlex.quote(file)
+    if any(is_server(read_words(words).workload) for words in models):
+        return (f"cotenant run {quoted} --dry-run", f"cotenant run {quoted}")
     return (
         f"cotenant run {quoted}",
         f"cotenant plan {quoted} --devices {shlex.quote(device)}",
@@ -119,13 +129,14 @@ def _ways(device: str) -> list[str]:
 
 
 def _tenant(words: ModelWords, entry: WorkloadEntry | None, name: str) -> list[str]:
-    generates = entry is not None and "generate" in entry.modes
+    asked = words.workload.startswith(OPENAI)
+    generates = asked or (entry is not None and "generate" in entry.modes)
     lines = [f"  {_scalar(name)}:", f"    workload: {_scalar(words.workload)}"]
     if entry is not None and entry.family in SOFTWARE:
         software, why = SOFTWARE[entry.family]
         lines += _commented(f"software: {software}", why)
     if generates:
-        lines += ["    mode: generate", f"    seq: {words.seq or 512}"]
+        lines += [*([] if asked else ["    mode: generate"]), f"    seq: {words.seq or 512}"]
         lines += _commented(f"tokens: {words.tokens or 128}", "prompt and answer of a request")
     elif words.seq is not None:
         lines.append(f"    seq: {words.seq}")
@@ -139,12 +150,17 @@ def _tenant(words: ModelWords, entry: WorkloadEntry | None, name: str) -> list[s
 
 
 def _commented(text: str, comment: str) -> list[str]:
-    return [f"    {text:<24}# {comment}" if comment else f"    {text}"]
+    return [f"    {text:<23} # {comment}" if comment else f"    {text}"]
 
 
 def _name(workload: str, taken: set[str]) -> str:
-    """A name for the tenant: its workload's last part, numbered if it is taken."""
-    base = re.sub(r"[^\w.-]+", "-", Path(workload).name or workload).strip("-") or "tenant"
+    """A name for the tenant: its workload's last part, numbered if it is taken; of a server, its port."""
+    port = re.search(r"//[^/]*:(\d+)", workload)
+    base = (
+        f"server-{port[1]}"
+        if port
+        else re.sub(r"[^\w.-]+", "-", Path(workload).name or workload).strip("-") or "tenant"
+    )
     name, number = base, 2
     while name in taken:
         name, number = f"{base}-{number}", number + 1
