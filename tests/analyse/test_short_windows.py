@@ -102,12 +102,14 @@ def test_the_verdict_on_a_study_names_its_precision_and_what_limits_it():
     found = accuracy_of([0.03, 0.12, None], shared, alone, 1.5)
     assert found.widest == 0.12
     assert found.speed_variation == pytest.approx(0.1, rel=0.3)
-    assert found.sentence().startswith("Good to ±12 %, half of the slowdowns to ±7.5 %, because this machine's speed")
+    assert found.sentence().startswith(
+        "Slowdowns are good to ±12 %, half of them to ±7.5 %, because this machine's speed"
+    )
     calm = accuracy_of([0.03], shared, [dict(enumerate(0.001 * rng.normal(size=30)))], 1.5)
-    assert calm.sentence() == "Good to ±3.0 %, because slowdowns vary by 8.7 % from block to block."
+    assert calm.sentence() == "Slowdowns are good to ±3.0 %, because slowdowns vary by 8.7 % from block to block."
     crowded = accuracy_of([0.03], shared, [dict(enumerate(0.001 * rng.normal(size=30)))], 1.5, [0.2, 0.25, None, 0.3])
     assert crowded.sentence() == (
-        "Good to ±3.0 %, because slowdowns vary by 8.7 % from block to block. "
+        "Slowdowns are good to ±3.0 %, because slowdowns vary by 8.7 % from block to block. "
         "Other processes used 25 % of the device meanwhile: without them slowdowns may differ."
     )
     assert accuracy_of([None], shared, alone, 1.5) is None

@@ -63,6 +63,15 @@ def test_the_smallest_relaxed_limit_that_works_is_found():
     assert admitting_change("embed", entry(), "sim:t4", attempt).overrides == ("tenants.embed.slo={p99: 100ms}",)
 
 
+def test_no_absurd_limit_is_given_where_time_is_up_and_a_smaller_one_works():
+    def attempt(overrides, devices):
+        limits = [float(text.partition("p99: ")[2][:-3]) for text in overrides if ".slo=" in text]
+        return bool(limits) and limits[0] >= 90
+
+    change = admitting_change("embed", entry(), "sim:t4", attempt, more=lambda _: False)
+    assert change.overrides == ("tenants.embed.slo={p99: 500ms}",), "ten times the limit, not ten thousand times"
+
+
 def test_where_one_more_device_would_do_it_is_added():
     change = admitting_change("embed", entry(), "sim:t4*2,sim:a40", lambda _, devices: "t4*3" in devices, room=True)
     assert change.devices == "sim:t4*3,sim:a40"

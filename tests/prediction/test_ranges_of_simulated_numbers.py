@@ -78,7 +78,7 @@ def test_a_class_without_data_sets_says_what_it_borrows():
     found = error_of(KEPLER, "slowdown")
     assert not found.validated
     assert found.sentence.startswith("not validated; range of ")
-    assert found.sentence.endswith(" like data sets")
+    assert found.sentence.endswith(" similar data sets")
     assert {kind.sharing for kind in nearest(KEPLER, "slowdown")} == {"mps"}
     assert found.low < 1 < found.high
 
@@ -92,7 +92,7 @@ def test_a_class_of_one_data_set_borrows_and_says_so():
 def test_a_validated_class_names_its_data_sets_gpus_and_sources():
     found = error_of(VISION, "time")
     assert found.validated
-    assert f"like {found.groups} data sets on A100 and RTX 3090 (" in found.sentence
+    assert f"rows of {found.groups} data sets on A100 and RTX 3090 (" in found.sentence
     assert "parvagpu" in found.sentence
     assert "timm" in found.sentence
 

@@ -28,8 +28,8 @@ SOFTWARE = ("compile", "graphs", "onnxruntime", "tensorrt")
 GENERATING = ("vllm", "compile", "graphs")
 PARTS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 """Parts of a rate that are tried, the largest first."""
-RELAXED = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, 1e3, 1e4)
-"""Multiples of a limit that are tried, the smallest first."""
+RELAXED = ((1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0), (30.0, 100.0, 1e3, 1e4))
+"""Multiples of a limit that are tried, the smallest first; what nobody wants only if no smaller one works."""
 
 Attempt = Callable[[Sequence[str], str], bool]
 """Plan again with these `--set` texts on these devices: whether the tenant gets all it asks for."""
@@ -92,7 +92,7 @@ def admitting_change(
             return change
     if known is not None:
         return known
-    steps = (*_rates(name, entry), _limits(name, entry))
+    steps = (*_rates(name, entry), *(_limits(name, entry, factors) for factors in RELAXED))
     for number, changes in enumerate(steps, start=1):
         first = _first(changes, admits, lambda number=number: more(FREE + (1 - FREE) * number / (len(steps) + 1)))  # type: ignore[misc]
         if first is not None:
@@ -142,7 +142,7 @@ def _rates(name: str, entry: "TenantEntry") -> tuple[list[AdmissionChange], ...]
     return by_key
 
 
-def _limits(name: str, entry: "TenantEntry") -> list[AdmissionChange]:
+def _limits(name: str, entry: "TenantEntry", factors: Sequence[float]) -> list[AdmissionChange]:
     """All objectives relaxed by the same factor."""
     return [
         AdmissionChange(
@@ -150,7 +150,7 @@ def _limits(name: str, entry: "TenantEntry") -> list[AdmissionChange]:
             "with " + ", ".join(f"{limit.label}: {milliseconds(limit.limit_ms * factor)}" for limit in entry.slo),
             (f"tenants.{name}.slo={{{', '.join(_relaxed(limit, factor) for limit in entry.slo)}}}",),
         )
-        for factor in (RELAXED if entry.slo else ())
+        for factor in (factors if entry.slo else ())
     ]
 
 

@@ -95,17 +95,17 @@ class ModelError:
 
     @property
     def sentence(self) -> str:
-        """`6.9 % off on average over 46 rows, like 3 data sets on A100 and V100 (nos, timm)`; or what it borrows."""
+        """`6.9 % off on average over 46 rows of 3 data sets on A100 and V100 (nos, timm)`; or what it borrows."""
         on = f" on {listed(list(self.gpus))}" if self.gpus else ""
         if self.validated:
             nearer = f"; nearer: {self.law}" if self.law else ""
-            like = f", like {amount(self.groups, 'data set')}{on}" if self.gpus else ""
+            like = f" of {amount(self.groups, 'data set')}{on}" if self.gpus else ""
             wide = ": measure it" if self.unknown else ""
             return f"{percent(self.mean_error)} off on average over {self.n} rows{like} ({self.data_set}){nearer}{wide}"
         what = "not validated"
         if self.groups:
             what = f"one source ({self.data_set}{on})"
-        lent = f"range of {amount(self.like, 'like data set')}" if self.like else "nothing like it was compared"
+        lent = f"range of {amount(self.like, 'similar data set')}" if self.like else "nothing like it was compared"
         return f"{what}; {lent}{': measure it' if self.unknown or not self.like else ''}"
 
 

@@ -29,6 +29,24 @@ def test_an_open_choice_favours_the_likelier_side(chance, favours, confidence):
     assert choice(option, verdict="apart", because="too few blocks").confidence is None
 
 
+@pytest.mark.parametrize(
+    ("failed", "alone_rps", "because"),
+    [
+        (("load_sustained",), 50.0, "missed alone"),
+        (("load_sustained",), 100.0, "no trial passed"),
+        (("load_sustained", "no_steal"), 50.0, "no trial passed"),
+    ],
+)
+def test_who_cannot_keep_up_even_alone_decides_though_no_trial_passed(failed, alone_rps, because):
+    behind = standing(
+        "a", MISSED, alone=MISSED, rate_rps=100.0, served_rps=50.0, measured_s=9.0, served_alone_rps=alone_rps,
+        measured_alone_s=9.0,
+    )  # fmt: skip
+    found = choose([way("mps", 1.5, [behind, standing("b", KEPT)], valid=0, failed=failed)])
+    assert found.because == because
+    assert found.verdict == ("apart" if because == "missed alone" else "open")
+
+
 def test_rivals_are_trusted_as_fair_and_nearly_as_good():
     best = way("mps", 2.0)
     others = [

@@ -151,12 +151,12 @@ def test_leaning_by_requests():
     assert said(close, verdict_="open", because="too few requests") == (
         "Don't share a + b + c, 66 % sure: under mps, the only way tried, every estimate keeps its objective, but of 3 "
         "that are close some probably don't; closest: b's p90 is 25 ms (range 20.0 to 31.0), its limit 30 ms; "
-        "2 others are undecided too."
+        "2 other objectives are undecided too."
     )
     unlikely = with_objectives("mps", replace(OPEN, chance=0.4), OPEN)
     assert said(unlikely, verdict_="open", because="too few requests").endswith(
         "sure: under mps, the only way tried, a's p90 is 25 ms (95 % interval 20.0 to 31.0), its limit 30 ms; "
-        "1 other is undecided too."
+        "1 other objective is undecided too."
     )
     even = with_objectives("mps", replace(OPEN, chance=0.5), replace(OPEN, chance=0.5))
     assert "every estimate keeps" in said(even, verdict_="open", because="too few requests")
@@ -173,6 +173,23 @@ def test_leaning_by_requests():
 )
 def test_how_close_an_open_objective_is(shared, text):
     assert said(with_objectives("mps", shared), verdict_="open", because="too few requests").endswith(text)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.85, "a has 80 % of requests in time (85 % alone) and needs 90 %."), (0.9, "in time and needs 90 %.")],
+)
+def test_neighbours_are_not_blamed_for_what_is_late_alone(share, text):
+    found = with_objectives("mps", objective(None, answer="open", share=0.8))
+    (tenant,) = found.standings
+    late = replace(found, standings=(replace(tenant, alone=objective(None, answer="open", share=share)),))
+    assert said(late, verdict_="open", because="too few requests").endswith(text)
+
+
+def test_an_open_question_is_never_quite_sure():
+    nearly = choice(with_objectives("mps", replace(OPEN, chance=0.9999)), verdict="open", because="too few requests")
+    assert decision_word(nearly) == "share, over 99 %"
+    assert verdict(nearly).startswith("Share a by mps, over 99 % sure: ")
 
 
 def test_leaning_by_blocks():

@@ -24,27 +24,27 @@ def said(**more):
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ({}, "Good to ±5.0 %."),
-        ({"widest": 1.0, "typical": 0.75}, "Good to ±100 %."),
+        ({}, "Slowdowns are good to ±5.0 %."),
+        ({"widest": 1.0, "typical": 0.75}, "Slowdowns are good to ±100 %."),
         ({"widest": 1.01, "typical": 0.75}, "Not precise yet: some slowdown is known to no better than ±100 %."),
-        ({"widest": 0.5, "typical": 0.375}, "Good to ±50 %."),
-        ({"typical": 0.037}, "Good to ±5.0 %, half of the slowdowns to ±3.7 %."),
+        ({"widest": 0.5, "typical": 0.375}, "Slowdowns are good to ±50 %."),
+        ({"typical": 0.037}, "Slowdowns are good to ±5.0 %, half of them to ±3.7 %."),
         (
             {"speed_variation": 0.04},
-            "Good to ±5.0 %, because this machine's speed varies by 4.0 % from block to block.",
+            "Slowdowns are good to ±5.0 %, because this machine's speed varies by 4.0 % from block to block.",
         ),
-        ({"speed_variation": 0.03}, "Good to ±5.0 %."),
+        ({"speed_variation": 0.03}, "Slowdowns are good to ±5.0 %."),
         (
             {"speed_variation": 0.025, "scatter": 0.05},
-            "Good to ±5.0 %, because this machine's speed varies by 2.5 % from block to block.",
+            "Slowdowns are good to ±5.0 %, because this machine's speed varies by 2.5 % from block to block.",
         ),
         (
             {"speed_variation": 0.02, "scatter": 0.05},
-            "Good to ±5.0 %, because slowdowns vary by 5.0 % from block to block.",
+            "Slowdowns are good to ±5.0 %, because slowdowns vary by 5.0 % from block to block.",
         ),
-        ({"scatter": 0.04}, "Good to ±5.0 %."),
-        ({"disturbed": 2}, "Good to ±5.0 %; 2 of 12 blocks were disturbed and count less."),
-        ({"foreign_share": 0.099}, "Good to ±5.0 %."),
+        ({"scatter": 0.04}, "Slowdowns are good to ±5.0 %."),
+        ({"disturbed": 2}, "Slowdowns are good to ±5.0 %; 2 of 12 blocks were disturbed and count less."),
+        ({"foreign_share": 0.099}, "Slowdowns are good to ±5.0 %."),
     ],
 )
 def test_precision_in_a_sentence(more, text):

@@ -99,10 +99,20 @@ class MixChoice:
 def choose(options: Sequence[SharingOption]) -> MixChoice:
     """Choose between the ways to share a mix. Never recommends a way that misses an objective."""
     trusted = [option for option in options if option.trusted]
+    if not trusted and any(
+        tenant.alone is not None and tenant.alone.answer == "missed" for tenant in _overloaded_alone(options)
+    ):
+        return _choice(_ranked(options), "apart", "missed alone")
     if not trusted:
         return _choice(_among(options, options).options, "open", "no trial passed")
     chosen = _among(options, trusted)
     return replace(chosen, options=(*chosen.options, *(option for option in options if option not in chosen.options)))
+
+
+def _overloaded_alone(options: Sequence[SharingOption]) -> list[TenantInOption]:
+    """Tenants that don't keep up even alone, where nothing but that is wrong with the trials."""
+    failed = {check for option in options for check in option.mix.failed_checks}
+    return [] if failed != {"load_sustained"} else [each for each in options[0].standings if each.overloaded_alone]
 
 
 def _among(options: Sequence[SharingOption], trusted: Sequence[SharingOption]) -> MixChoice:

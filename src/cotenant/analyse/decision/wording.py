@@ -18,6 +18,7 @@ WORTH_SAYING = 1.02
 MATRIX_FROM = 6
 """From this many mixes on, a run without objectives is a matrix: start with how many may share."""
 _EVEN = 0.5
+ALL_BUT_SURE = 0.99
 ALIKE = 1.25
 """Slowdowns within this factor, whose intervals overlap, don't show who pays most."""
 
@@ -111,15 +112,20 @@ _VERDICTS: Mapping[Because, Callable[[MixChoice], str]] = {
 def decision_word(choice: MixChoice) -> str:
     """`share`, `keep apart`, `share, 72 %`, or `can't tell yet`."""
     word = {"share": "share", "apart": "keep apart", "open": "can't tell yet"}[choice.favours]
-    return word if choice.confidence is None else f"{word}, {percent(choice.confidence)}"
+    return word if choice.confidence is None else f"{word}, {_sure(choice.confidence)}"
 
 
 def _leaning(choice: MixChoice) -> str:
     """`Share a + b by mps, 72 % sure`, where the intervals don't tell."""
-    sure = f"{percent(choice.confidence or 0.0)} sure"
+    sure = f"{_sure(choice.confidence or 0.0)} sure"
     if choice.favours == "share":
         return f"Share {_mix(choice)} by {_how(choice)}, {sure}"
     return f"Don't share {_mix(choice)}, {sure}"
+
+
+def _sure(confidence: float) -> str:
+    """Never 100 %, which an open question can't be."""
+    return percent(confidence) if confidence <= ALL_BUT_SURE else f"over {percent(ALL_BUT_SURE)}"
 
 
 def _mix(choice: MixChoice) -> str:
@@ -259,9 +265,9 @@ def _undecided(choice: MixChoice) -> str:
     )
     chance, _, tenant = doubtful[0]
     assert tenant.shared is not None
-    closest = _close(tenant.tenant, tenant.shared, simulated=option.cell.simulated)
+    closest = _close(tenant, tenant.shared, simulated=option.cell.simulated)
     more = len(doubtful) - 1
-    others = f"; {amount(more, 'other')} {'is' if more == 1 else 'are'} undecided too" if more else ""
+    others = f"; {amount(more, 'other objective')} {'is' if more == 1 else 'are'} undecided too" if more else ""
     under = f"under {_how(choice)}, {_ways(choice)}, "
     if choice.favours == "apart" and chance < _EVEN:
         return f"{under}{closest}{others}"
@@ -270,17 +276,19 @@ def _undecided(choice: MixChoice) -> str:
     return f"{lead}every estimate keeps its objective{probably}; closest: {closest}{others}"
 
 
-def _close(tenant: str, objective: MeasuredObjective, *, simulated: bool) -> str:
-    """How close an open objective is to its limit."""
+def _close(tenant: TenantInOption, objective: MeasuredObjective, *, simulated: bool) -> str:
+    """How close an open objective is to its limit, and whether that is the neighbours' doing."""
     seen, limit = objective.seen, milliseconds(objective.limit_ms)
     if seen is None or seen.est is None or objective.share_in_time < objective.quantile:
         share, needed = in_time(objective.share_in_time), in_time(objective.quantile)
-        return f"{tenant} has {share} of requests in time and needs {needed}"
+        late_alone = tenant.alone is not None and tenant.alone.share_in_time < tenant.alone.quantile
+        alone = f" ({in_time(tenant.alone.share_in_time)} alone)" if tenant.alone is not None and late_alone else ""
+        return f"{tenant.tenant} has {share} of requests in time{alone} and needs {needed}"
     interval = ""
     if seen.lo is not None and seen.hi is not None:
         what = "range" if simulated else "95 % interval"
         interval = f" ({what} {figure(seen.lo)} to {figure(seen.hi)})"
-    return f"{tenant}'s {objective.name} is {milliseconds(seen.est)}{interval}, its limit {limit}"
+    return f"{tenant.tenant}'s {objective.name} is {milliseconds(seen.est)}{interval}, its limit {limit}"
 
 
 def _tightest(option: SharingOption) -> str:

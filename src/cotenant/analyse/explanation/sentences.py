@@ -1,7 +1,8 @@
 """An explanation in sentences that quote their numbers and their certainty."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 from cotenant.analyse.decision.option import VISIBLE
 from cotenant.analyse.explanation.binding import Binding
@@ -12,7 +13,7 @@ from cotenant.analyse.explanation.split import MEANING, Split
 from cotenant.analyse.sharing.cells import settings_said, sharing_said
 from cotenant.tenancy.interval import Estimate, Number
 from cotenant.tenancy.records import OWN
-from cotenant.text import amount, percent
+from cotenant.text import amount, listed, percent
 
 WORDS = {
     "cores": "cores",
@@ -101,15 +102,22 @@ def _patterns(patterns: Sequence[Pattern], best: Sequence[MixStory]) -> Iterator
         yield from pattern_sentences(pattern)
 
 
+WORTH: Mapping[Literal["yes", "no", "open"], str] = {
+    "yes": "worth it (clearly better than taking turns, no objective missed)",
+    "no": "not worth it",
+    "open": "open",
+}
+
+
 def _worth_in_short(mixes: Sequence[MixStory]) -> Iterator[str]:
     count = Counter(story.worth for story in mixes)
     if len(mixes) < 2:
         yield from _worth(mixes)
         return
-    yield (
-        f"Of {len(mixes)} mixes and ways to share {count['yes']} are worth it (clearly better than taking turns, every "
-        f"objective kept), {count['no']} are not, and {count['open']} are open."
-    )
+    parts = [
+        f"{number} {'is' if number == 1 else 'are'} {said}" for worth, said in WORTH.items() if (number := count[worth])
+    ]
+    yield f"Of {len(mixes)} mixes and ways to share {listed(parts)}."
 
 
 def _tenant(binding: Binding, *, several: bool) -> str:

@@ -65,9 +65,9 @@ class Accuracy:
         if self.widest > MEANINGFUL:
             sentence = f"Not precise yet: some slowdown is known to no better than ±{_percent(MEANINGFUL)}"
         else:
-            sentence = f"Good to ±{_percent(self.widest)}"
+            sentence = f"Slowdowns are good to ±{_percent(self.widest)}"
         if self.typical < 0.75 * min(self.widest, MEANINGFUL):
-            sentence += f", half of the slowdowns to ±{_percent(self.typical)}"
+            sentence += f", half of them to ±{_percent(self.typical)}"
         sentence += self._cause()
         if self.disturbed:
             sentence += f"; {self.disturbed} of {self.blocks} blocks were disturbed and count less"

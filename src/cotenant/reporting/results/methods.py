@@ -16,6 +16,11 @@ RATIOS = (
     "over blocks."
 )
 MOST_NAMED = 6
+ENDS = {
+    "all blocks done": "when all blocks were done",
+    "precise enough": "when every slowdown was precise enough",
+    "time budget used": "when its time budget was used",
+}
 
 
 def methods_elements(result: Result) -> list[Element]:
@@ -76,7 +81,8 @@ def _blocks(manifest: Mapping[str, Any]) -> str:
     if not blocks:
         return ""
     window = f", in windows of {duration(window_s)} in which every tenant of the mix was active" if window_s else ""
-    why = f" It ended because: {manifest['why']}." if manifest.get("why") else ""
+    end = str(manifest.get("why") or "")
+    why = f" It ended {ENDS.get(end, f'early: {end}')}." if end else ""
     each = f"Each of {amount(blocks, 'block')} contained every mix and every tenant alone, in random order"
     return f"{each}{window}.{why}"
 
