@@ -156,7 +156,7 @@ def test_methods_are_those_of_the_run():
         "We simulated 1 mix under mps, and every tenant alone, on NVIDIA T4 (sim:t4) with cotenant 0.0.9",
         "(study pairs, seed 7). Each of 12 blocks",
         "in windows of 2 s",
-        "passed every check; most of the others failed because other processes used the device.",
+        "passed every check; 12 did not, mostly because other processes used the device.",
         "nothing was measured. The run is r, SHA-256 abc.",
     ):
         assert part in paragraph.text

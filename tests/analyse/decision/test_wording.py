@@ -131,8 +131,8 @@ def test_why_no_trial_passed():
         for name, served in zip("abcd", (5.25, 0, 6, 7), strict=True)
     ]
     assert said(way(standings=[*behind, standing("e")]), because="no trial passed") == (
-        "Can't tell yet about a + b + c + d + e: under mps a serves 5.2/s of the 100/s that arrive, "
-        "b serves 0/s of the 100/s that arrive and c serves 6.0/s of the 100/s that arrive."
+        "Can't tell yet about a + b + c + d + e: under mps a serves 5.2/s of the 100 requests/s that arrive, "
+        "b serves 0/s of the 100 requests/s that arrive and c serves 6.0/s of the 100 requests/s that arrive."
     )
     checks = ("no_steal", "unknown", "steady", "on_schedule", "clock_stable")
     assert said(way(failed=checks), because="no trial passed").endswith(

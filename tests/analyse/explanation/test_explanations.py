@@ -244,7 +244,7 @@ def test_a_mix_that_misses_an_objective_is_not_worth_it():
     scene = Scene(Tenant("a", slo_ms=11, **MEMORY), Tenant("b", **COMPUTE)).alone()
     found = explained(scene.mix({"a": Beside(cpu=1.3), "b": Beside()}))
     assert found.mixes[0].worth == "no"
-    assert "is not worth it: a miss the objective" in text(found)
+    assert "is not worth it: a misses its objective" in text(found)
 
 
 def test_a_mix_that_does_less_than_taking_turns_is_not_worth_it():

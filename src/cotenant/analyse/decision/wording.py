@@ -11,7 +11,7 @@ from cotenant.analyse.decision.remedies import DEFAULT, MOST_NAMED, relief, what
 from cotenant.analyse.sharing.cells import sharing_said
 from cotenant.analyse.sharing.closing import CHECK_WORDS
 from cotenant.tenancy.interval import Number
-from cotenant.text import amount, figure, in_time, listed, milliseconds, percent, ratio, times
+from cotenant.text import amount, figure, in_time, listed, milliseconds, percent, rate, ratio, times
 
 WORTH_SAYING = 1.02
 """Smallest slowdown worth mentioning."""
@@ -181,7 +181,8 @@ def _why_none_passed(option: SharingOption) -> str:
     overloaded = [tenant for tenant in option.standings if tenant.overloaded]
     if overloaded:
         behind = [
-            f"{tenant.tenant} serves {figure(tenant.served_rps or 0.0, 2)}/s of the {tenant.rate_rps:.3g}/s that arrive"
+            f"{tenant.tenant} serves {figure(tenant.served_rps or 0.0, 2)}/s "
+            f"of the {rate(tenant.rate_rps or 0.0)} that arrive"
             for tenant in overloaded[:MOST_NAMED]
         ]
         return f"under {_way(option)} {listed(behind)}"

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from cotenant.analyse.decision.option import KEEPS_UP
 from cotenant.analyse.estimates.intervals import mean_interval
 from cotenant.analyse.sharing.cells import by_block, usable
 from cotenant.analyse.sharing.evidence import Peaks, TenantEvidence
@@ -111,7 +112,8 @@ def _binding(key: tuple[str, str, str], group: Sequence[TenantEvidence], peaks: 
     busy = _mean(used, lambda item: item.seen.throughput_rps * (item.service_ns or item.seen.mean_latency_ns) / 1e9)
     serving, sure, reason = _while_serving(found)
     idle = 1 - busy.est if isinstance(busy, Estimate) else 0.0
-    waits = used[0].open and idle >= IDLE
+    unserved = sum(item.seen.unfinished for item in used) / sum(item.seen.n + item.seen.unfinished for item in used)
+    waits = used[0].open and idle >= IDLE and unserved <= 1 - KEEPS_UP
     if waits:
         reason = f"it is idle for {percent(idle)} of the time; while it serves, {reason}"
     totals: dict[str, float] = {}

@@ -138,8 +138,8 @@ def _tenant(binding: Binding, *, several: bool) -> str:
 
 
 def mix_name(story: MixStory) -> str:
-    """`a+b (pinned, closed(1))`; each tenant's own load goes without saying."""
-    load = "" if story.cell.load == OWN else f", {story.cell.load}"
+    """`a+b (pinned)`, `a+b (pinned, closed(8))`; each tenant's own load and the default go without saying."""
+    load = "" if story.cell.load in {OWN, "closed(1)"} else f", {story.cell.load}"
     settings = "" if story.cell.settings in {"", "{}"} else f", {settings_said(story.cell.settings)}"
     return f"{story.cell.mix} ({sharing_said(story.cell.sharing)}{load}{settings})"
 
@@ -230,7 +230,7 @@ def _worth(mixes: Sequence[MixStory]) -> Iterator[str]:
             continue
         done = f"STP {_with_ends(story.stp)}"
         if story.missed:
-            yield f"{mix_name(story)} is not worth it: {' and '.join(story.missed)} miss the objective ({done})."
+            yield f"{mix_name(story)} is not worth it: {_missing(story.missed)} ({done})."
         elif story.worth == "yes":
             yield f"{mix_name(story)} is worth it: {done} against 1 for taking turns, and no objective is missed."
         elif story.worth == "no":
@@ -241,11 +241,15 @@ def _worth(mixes: Sequence[MixStory]) -> Iterator[str]:
             yield f"{mix_name(story)} may or may not be worth it: {done} against 1 for taking turns."
 
 
+def _missing(tenants: Sequence[str]) -> str:
+    return f"{listed(tenants)} {'misses its objective' if len(tenants) == 1 else 'miss their objectives'}"
+
+
 def _worth_at_rates(story: MixStory, delay: Number) -> str:
     """Rates of arrival give the work, so sharing is judged by how long requests take."""
     done = f"requests take {_with_ends(delay)} their time alone"
     if story.missed:
-        return f"{mix_name(story)} is not worth it: {' and '.join(story.missed)} miss the objective ({done})."
+        return f"{mix_name(story)} is not worth it: {_missing(story.missed)} ({done})."
     words = {"yes": "is worth it", "no": "is not worth it", "open": "may or may not be worth it"}
     return f"{mix_name(story)} {words[story.worth]}: {done}."
 

@@ -12,7 +12,7 @@ from cotenant.analyse.sharing.cells import Cell, settings_said, sharing_said
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 from cotenant.tenancy.interval import Estimate, Number
 from cotenant.tenancy.records import STOPPED_BLOCK, WHOLE_BLOCK, TenantObservation
-from cotenant.text import duration, in_time, milliseconds, percent
+from cotenant.text import amount, duration, in_time, milliseconds, percent
 
 LEAST_SHOWN = 0.001
 """Percentages are shown in tenths."""
@@ -90,7 +90,8 @@ class _Label:
         return f"({', '.join([sharing_said(cell.sharing), *words.values()])})"
 
     def __call__(self, cell: Cell) -> str:
-        return f"{cell.mix} {self.conditions(cell)}"
+        """` in a+b (mps)`, or of a tenant alone ` (alone)`."""
+        return f"{'' if cell.solo else f' in {cell.mix}'} {self.conditions(cell)}"
 
 
 def _slowdowns(summary: Summary, shared: Sequence[MixSummary], label: _Label) -> Iterable[str]:
@@ -177,7 +178,7 @@ def _objectives(tenants: Iterable[TenantSummary], label: _Label) -> Iterable[str
             continue
         if tenant.cell.simulated:  # the decision says what is kept: it knows the error of the model
             yield (
-                f"{tenant.tenant} in {label(tenant.cell)}, simulated: {in_time(tenant.slo.share.est)} of requests "
+                f"{tenant.tenant}{label(tenant.cell)}, simulated: {in_time(tenant.slo.share.est)} of requests "
                 f"are within its {tenant.slo.of_what}{milliseconds(tenant.slo_ms)}, "
                 f"{in_time(tenant.slo.quantile)} are wanted."
             )
@@ -185,7 +186,7 @@ def _objectives(tenants: Iterable[TenantSummary], label: _Label) -> Iterable[str
         says = {"met": "meets", "missed": "misses", "undecided": "may or may not meet"}[tenant.slo.answer]
         yield (
             f"{tenant.tenant} {says} its {tenant.slo.of_what}{milliseconds(tenant.slo_ms)} for "
-            f"{tenant.slo.quantile * 100:g} % of requests in {label(tenant.cell)}: "
+            f"{tenant.slo.quantile * 100:g} % of requests{label(tenant.cell)}: "
             f"{tenant.slo.share.est * 100:.1f} % were in time."
         )
 
@@ -218,7 +219,7 @@ def _imprecise(summary: Summary, label: _Label, target: float | None) -> Iterabl
         every = sum(not other.cell.solo for other in summary.tenants)
         yield (
             f"{len(wide)} of {every} slowdowns {asked}; the neediest, "
-            f"{tenant.tenant} in {label(tenant.cell)}, {_wish(more, seconds)}."
+            f"{tenant.tenant}{label(tenant.cell)}, {_wish(more, seconds)}."
         )
     short = [(seconds, name, tenant) for tenant in summary.tenants for name, seconds in tenant.needs_seconds.items()]
     if short:
@@ -226,8 +227,9 @@ def _imprecise(summary: Summary, label: _Label, target: float | None) -> Iterabl
         found = tenant.latency_ms[name]
         do = "simulate" if tenant.cell.simulated else "measure"
         yield (
-            f"{len(short)} latency quantiles need more requests; the neediest, {name} of {tenant.tenant} in "
-            f"{label(tenant.cell)}, needs {found.needs_n:,} and has {found.n:,}: {do} it {duration(seconds)} longer."
+            f"{amount(len(short), 'latency quantile needs', 'latency quantiles need')} more requests; the neediest, "
+            f"{name} of {tenant.tenant}{label(tenant.cell)}, needs {found.needs_n:,} and has {found.n:,}: "
+            f"{do} it {duration(seconds)} longer."
         )
 
 

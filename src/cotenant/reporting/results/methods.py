@@ -41,7 +41,11 @@ def _methods(manifest: Mapping[str, Any], result: Result) -> str:
     under = f" under {listed(ways[:MOST_NAMED])}" if ways else ""
     study = f"study {manifest.get('study_name')}, seed {manifest.get('seed')}"
     often = failed.most_common(1)[0][0] if failed else ""
-    worst = f"; most of the others failed because {CHECK_WORDS.get(often, often)}" if often else ""
+    worst = (
+        f"; {verdicts.total() - verdicts['valid']:,} did not, mostly because {CHECK_WORDS.get(often, often)}"
+        if often
+        else ""
+    )
     mixed = amount(len({cell.mix for cell in shared}), "mix", "mixes")
     sentences = [
         f"{_did(manifest)} {mixed}{under}, and every tenant alone,",
