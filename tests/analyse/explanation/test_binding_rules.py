@@ -62,6 +62,12 @@ def test_idle_for_three_tenths_of_the_time_it_waits_for_its_load(rate, bound):
     assert full.bound == "capacity"
 
 
+@pytest.mark.parametrize(("unfinished", "waits"), [(5, True), (50, False)])
+def test_who_leaves_requests_unserved_does_not_wait_for_more(unfinished, waits):
+    [found] = bindings([evidence(load="poisson(50)", throughput_rps=60.0, n=95, unfinished=unfinished)], PEAKS)
+    assert (found.bound == "waiting for the load") is waits
+
+
 @pytest.mark.parametrize(
     ("foreign", "switches", "starved"), [(0.1, 4, True), (0.09, 4, False), (0.5, 5, False), (0.5, 0, True)]
 )

@@ -157,14 +157,14 @@ def _story(
 
 
 def _worth(stp: Number, objectives: Collection[Kept]) -> Literal["yes", "no", "open"]:
-    """Sharing pays only if it clearly does more work than taking turns and keeps every objective."""
-    if "missed" in objectives:
-        return "no"
+    """As the answer judges it: by the objectives if there are any, else by the work done against taking turns."""
+    if objectives:
+        return "no" if "missed" in objectives else "open" if "open" in objectives else "yes"
     if not isinstance(stp, Estimate) or stp.lo is None or stp.hi is None:
         return "open"
     if stp.hi < 1:
         return "no"
-    return "yes" if stp.lo > 1 + VISIBLE and "open" not in objectives else "open"
+    return "yes" if stp.lo > 1 + VISIBLE else "open"
 
 
 def _sides(pair: ContendingPair | None) -> tuple[str | None, str | None, Number]:

@@ -347,7 +347,7 @@ def _device(judge: MixJudge, column: PlacedGroup, laid: Laid, name: str) -> Plan
         price_per_h=kind.price_per_h * column.devices,
         memory_bytes=kind.memory_bytes,
         busy=float(laid.predicted.busy[0]),
-        bandwidth=float(laid.predicted.bandwidth[0]),
+        bandwidth=min(1.0, float(laid.predicted.bandwidth[0])),
         power_w=float(laid.predicted.power_w[0]) * column.devices,
         basis=laid.predicted.basis[0],
         clock_mhz=way.clock_mhz,
