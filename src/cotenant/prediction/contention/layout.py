@@ -216,9 +216,8 @@ def _instances(
     if shares:
         for share in shares:
             if share not in profiles:
-                raise SharingUnavailable(
-                    f"{gpu.name} has no MIG instance {share!r}", hint=f"it has {', '.join(profiles)}"
-                )
+                asked = f"instance {share!r}" if isinstance(share, str) else f"instance of {share:g} %, only whole ones"
+                raise SharingUnavailable(f"{gpu.name} has no MIG {asked}", hint=f"it has {', '.join(profiles)}")
         names = [str(share) for share in shares]
         if not can_stand(gpu, [profiles[name] for name in names]):
             raise SharingUnavailable(

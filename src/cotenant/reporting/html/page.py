@@ -43,6 +43,8 @@ MOST_LINES = 60
 """Of a figure that is not folded: about a dozen in each of five panels."""
 NAMES = ("place", "tenant", "line", "mix", "sharing", "label")
 """What sets the lines of a figure apart."""
+MANY_RUNS = 3
+"""Their figures, one below the other, are folded: the devices stand side by side at the top."""
 MOST_MIXES = 8
 """Of the matrix, until all are asked for."""
 
@@ -111,7 +113,7 @@ def run_page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "")
         folded=[
             anchor
             for anchor, _, many, _ in sections
-            if anchor == "sensors" or (anchor != "variability" and _crowded(many))
+            if anchor == "sensors" or (anchor != "variability" and (len(material.runs) >= MANY_RUNS or _crowded(many)))
         ],
         most_lines=MOST_MIXES,
         methods=fragment(methods_elements(material.result)),
