@@ -253,6 +253,15 @@ def test_a_manifest_of_odd_types_makes_a_report(tmp_path):
     assert "The answer" in page_of(write_run(tmp_path / "run", blocks=1, manifest=odd))
 
 
+@pytest.mark.parametrize(("count", "folded"), [(2, False), (3, True)])
+def test_figures_of_many_runs_are_folded(tmp_path, count, folded):
+    runs = [write_run(tmp_path / f"run{number}", blocks=1) for number in range(count)]
+    page = page_of(*runs, out=tmp_path / "all.html")
+    latency = page.partition('<section id="latency"')[2].partition("</section>")[0]
+    assert latency
+    assert ("Every mix and way to share in one figure" in latency) == folded
+
+
 def test_several_runs_stand_beside_each_other(tmp_path):
     runs = [write_run(tmp_path / name, blocks=2) for name in ("one", "two")]
     page = page_of(*runs, out=tmp_path / "both.html")
