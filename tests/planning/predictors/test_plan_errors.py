@@ -89,6 +89,9 @@ def test_a_class_that_nothing_validates_is_named_with_the_classes_its_range_come
     assert alone.startswith("time alone of eager encoder on hopper (range of ")
     ((beside, _),) = found.doubts(mixes(BERT, VISION))
     assert "slowdown under mps of eager encoder on hopper (range of " in beside
+    named = alone.partition("(range of ")[2].rstrip(")").replace(" and ", ", ").split(", ")
+    assert len(named) == 3
+    assert named[2].endswith(" other classes")
 
 
 def test_a_split_model_is_said_not_to_be_validated():

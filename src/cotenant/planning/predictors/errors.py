@@ -19,6 +19,8 @@ CLOSED_FORM_ERROR = 0.15
 """Mean error of the closed form's queue, in addition to that of its slowdowns and to the simulation's own."""
 STATED = 0.05
 """Part of the measured values above the upper end of a validated range."""
+MOST_LENDERS = 3
+"""Classes of which a borrowed range comes that are named, the others as a number."""
 
 
 class SimulationErrors:
@@ -66,7 +68,10 @@ class SimulationErrors:
         for kind, quantity in self._classes(device, tenant, way, tenant in self._simulation.measured):
             near = nearest(kind, quantity)
             if kind not in near:
-                others = listed(list(dict.fromkeys(_different(known, kind) for known in near))) or "the widest known"
+                lenders = list(dict.fromkeys(_different(known, kind) for known in near))
+                if len(lenders) > MOST_LENDERS:
+                    lenders[MOST_LENDERS - 1 :] = [f"{len(lenders) - MOST_LENDERS + 1} other classes"]
+                others = listed(lenders) or "the widest known"
                 what = "time alone" if quantity == "time" else f"slowdown under {kind.sharing}"
                 doubts.append(f"{what} of {kind.software} {kind.phase} on {kind.family} (range of {others})")
         if self._simulation.spans_of(device, tenant) > 1:
