@@ -39,19 +39,25 @@ tenants:
   embed: {workload: bert-base-mini, batch: 2, rate: 8/s, slo: {p99: 150ms}}
   vision: {workload: resnet18-mini, batch: 2, rate: 8/s, slo: {p99: 150ms}}
 """
+THREE = """\
+tenants:
+  chat: {workload: llama-3.2-1b, mode: generate, software: vllm, seq: 128, tokens: 32, rate: 1/s,
+         slo: {ttft p95: 800ms, tpot p95: 80ms}}
+  embed: {workload: bert-base, rate: 20/s, slo: {p99: 60ms}}
+  rerank: {workload: roberta-large, rate: 5/s, slo: {p99: 150ms}}
+mixes: [pairs, all]
+sharing: [processes, mps]
+blocks: 3
+"""
+PAGES = ("report", "devices", "quick", "plan", "prediction", "watch", "view", "database", "ui")
+HEIGHTS = {"light": 900, "dark": 900, "phone": 844}
 GALLERY = {
-    "report": ("report", "light", 900),
-    "report-dark": ("report", "dark", 900),
-    "report-phone": ("report", "phone", 844),
+    f"{page}{'' if look == 'light' else f'-{look}'}": (page, look, HEIGHTS[look]) for page in PAGES for look in LOOKS
+} | {
     "report-detail": ("report#detail", "light", 900),
     "report-work": ("report#work", "light", 900),
-    "quick": ("quick", "light", 900),
-    "plan": ("plan", "light", 900),
-    "prediction": ("prediction", "light", 900),
-    "view": ("view", "light", 600),
-    "database": ("database", "light", 600),
 }
-"""File, page, look and height of what the documentation shows."""
+"""File, page, look and height of what the documentation shows: the first screen of every page in three looks."""
 
 
 def cotenant(*words: str | Path, cwd: Path) -> None:
@@ -81,8 +87,13 @@ def make_pages(home: Path) -> dict[str, str]:
         cotenant("run", "quick", "--out", home / "measured", "--quiet", cwd=home)
     (quick_run,) = (home / "measured" / "quick").iterdir()
     cotenant("report", quick_run, "--out", home / "quick.html", cwd=home)
+    (home / "three.yaml").write_text(THREE)
+    if not list((home / "three" / "three").glob("*")):
+        devices = "sim:t4,sim:l4,sim:a100-sxm4-40gb"
+        cotenant("run", "three.yaml", "--devices", devices, "--out", home / "three", "--quiet", cwd=home)
+    cotenant("report", *sorted((home / "three" / "three").iterdir()), "--out", home / "devices.html", cwd=home)
     watched_page(home / "watch.html")
-    names = ("report", "plan", "prediction", "watch", "database", "quick")
+    names = ("report", "devices", "plan", "prediction", "watch", "database", "quick")
     return {name: (home / f"{name}.html").as_uri() for name in names}
 
 
@@ -199,18 +210,17 @@ def main() -> None:
         home.mkdir(parents=True, exist_ok=True)
         pages = make_pages(home)
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        with viewed(home / "runs") as address:
-            pages["view"] = address
+        with viewed(home / "runs") as address, served(home) as live:
+            pages |= {"view": address, "ui": live}
+            wanted = None if given.only is None else given.only.split(",")
             if given.all:
-                with served(home) as live:
-                    for name, where in {**pages, "ui": live}.items():
-                        if given.only is None or name in given.only.split(","):
-                            for look in LOOKS:
-                                tall = shoot(browser, where, look, given.out / f"{name}-{look}.png")
-                                sys.stdout.write(f"{name:12} {look:6} {tall:6} px\n")
+                for name in PAGES if wanted is None else wanted:
+                    for look in LOOKS:
+                        tall = shoot(browser, pages[name], look, given.out / f"{name}-{look}.png")
+                        sys.stdout.write(f"{name:12} {look:6} {tall:6} px\n")
             else:
                 for name, (page, look, height) in GALLERY.items():
-                    if given.only is None or name in given.only.split(","):
+                    if wanted is None or name in wanted:
                         whole, _, anchor = page.partition("#")
                         shoot(browser, pages[whole], look, given.out / f"{name}.png", height, anchor=anchor)
         browser.close()

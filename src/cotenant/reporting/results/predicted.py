@@ -156,8 +156,8 @@ def answer(prediction: PredictedMixes) -> str:
     if ratio(gentlest.worst) == ratio(worst.worst):
         return f"{counted}: in each, the slowest tenant takes {_worst(worst)} times as long as alone"
     return (
-        f"{counted}: the best is {gentlest.label} under {gentlest.sharing} ({_worst(gentlest)} at most), "
-        f"the worst {worst.label} under {worst.sharing} ({_worst(worst)})"
+        f"{counted}: least slowed is {gentlest.label} under {gentlest.sharing} (the slowest tenant takes "
+        f"{_worst(gentlest)} times as long as alone), most {worst.label} under {worst.sharing} ({_worst(worst)})"
     )
 
 
