@@ -59,7 +59,7 @@ def write_run(
                     "session": 0,
                     "mix": "+".join(members),
                     "solo": sharing == "alone",
-                    "device": "cpu",
+                    "device": (manifest or {}).get("device", "cpu"),
                     "simulated": simulated,
                     "sharing": sharing,
                     "settings": "{}",

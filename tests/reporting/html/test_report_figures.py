@@ -1,6 +1,7 @@
 """Figures: rows in, a specification out; a bounded number of points; a reason where nothing can be drawn."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -214,3 +215,20 @@ def test_figures_for_a_paper_come_as_pdf_with_their_data(tmp_path):
     assert {path.name for path in written} == {f"{name}.{kind}" for name in names for kind in ("svg", "pdf", "csv")}
     assert all(path.read_bytes().startswith(b"%PDF") for path in written if path.suffix == ".pdf")
     assert all(path.read_text(encoding="utf-8").count("\n") > 1 for path in written if path.suffix == ".csv")
+    for page in (path.read_bytes() for path in written if path.suffix == ".pdf"):
+        assert re.search(rb"/MediaBox \[0 0 (252|522) ", page)
+    for drawing in (path for path in written if path.suffix == ".svg"):
+        (wide,) = re.findall(r'<svg[^>]* width="([\d.]+)pt"', drawing.read_text(encoding="utf-8"))
+        assert float(wide) in {252.0, 522.0}, "a column of 3.5 inches, or two"
+
+
+def test_devices_stand_side_by_side_in_a_figure_too(tmp_path):
+    runs = [write_run(tmp_path / name, blocks=2, manifest={"device": name}) for name in ("cpu", "sim:t4")]
+    (drawn,) = figures(gather(runs))["devices"]
+    assert [(row["device"], row["mix"], row["sharing"]) for row in drawn.rows] == [
+        ("cpu", "encoder+decoder", "processes"),
+        ("t4", "encoder+decoder", "processes"),
+    ]
+    assert all(row["gain"] == pytest.approx(np.log2(row["ratio"])) for row in drawn.rows)
+    assert "devices" not in figures(gather(runs[:1]))
+    assert 'data-figure="devices"' not in report(runs, out=tmp_path / "all.html").html.read_text(encoding="utf-8")

@@ -1,6 +1,7 @@
 """Every figure of a report, in reading order."""
 
 import csv
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cotenant import opening
 from cotenant.errors import CotenantError
+from cotenant.reporting.figures.devices import devices_figure
 from cotenant.reporting.figures.figure import EXPORT_WIDTH, Absent, Figure, harmless
 from cotenant.reporting.figures.latency import latency_figure, slowdown_figure
 from cotenant.reporting.figures.load_curves import load_figure, sweep_figure
@@ -52,7 +54,9 @@ def figures(material: Material) -> dict[str, Drawn]:
     figures["sensors"] = _drawable([sensors_figure(material, run) for run in material.runs])
     order = ("sweeps", "slowdown", "latency", "throughput", "stp", "fairness", "load", "stages", "roofline", "sensors")
     fleet = every_fleet_figure(material.fleet) if material.fleet is not None else []
-    return {kind: figures[kind] for kind in order} | ({"variability": fleet} if fleet else {})
+    devices = devices_figure(material)
+    found: dict[str, Drawn] = {kind: figures[kind] for kind in order} | ({"variability": fleet} if fleet else {})
+    return found | ({"devices": [devices]} if devices is not None else {})
 
 
 def every_fleet_figure(fleet: "FleetMaterial") -> list[Figure | Absent]:
@@ -81,6 +85,10 @@ LANGUAGE = "6.4"
 SCALE = 2.0
 COLUMN_WIDTH = 252
 """3.5 inches at 72 points: a column of a two-column paper."""
+GUTTER = 18
+MOST_SHRUNK = 1.8
+"""A drawing wider than this many columns goes over two: its letters would be smaller than 6 points."""
+SIZE = re.compile(r'\b(width|height)="([\d.]+)"')
 PRINTED = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999"]
 """Okabe and Ito's colours: told apart in print and by colour-blind readers."""
 
@@ -117,9 +125,10 @@ def export_figures(
             other = folder / f"{figure.name}.{'pdf' if paper else 'png'}"
             # Load nothing: the data is in the specification.
             given: Any = {"vl_version": LANGUAGE, "allowed_base_urls": []}
-            svg.write_text(vl_convert.vegalite_to_svg(spec, **given), encoding="utf-8")
+            drawing = vl_convert.vegalite_to_svg(spec, **given)
+            svg.write_text(_printed(drawing, "pt") if paper else drawing, encoding="utf-8")
             if paper:
-                other.write_bytes(vl_convert.vegalite_to_pdf(spec, **given))
+                other.write_bytes(vl_convert.svg_to_pdf(_printed(drawing)))
                 written += [svg, other, _data(figure, folder)]
             else:
                 other.write_bytes(vl_convert.vegalite_to_png(spec, scale=SCALE, **given))
@@ -130,6 +139,15 @@ def export_figures(
             hint="choose another folder: --figures DIR",
         ) from None
     return written
+
+
+def _printed(drawing: str, unit: str = "") -> str:
+    """The same drawing as wide as a column, or as two of them; its view box keeps what is inside."""
+    head, end, rest = drawing.partition(">")
+    sizes = {name: float(value) for name, value in SIZE.findall(head)}
+    columns = 1 if sizes["width"] <= MOST_SHRUNK * COLUMN_WIDTH else 2
+    scale = (columns * COLUMN_WIDTH + (columns - 1) * GUTTER) / sizes["width"]
+    return SIZE.sub(lambda size: f'{size[1]}="{sizes[size[1]] * scale:.4g}{unit}"', head) + end + rest
 
 
 def _data(figure: Figure, folder: Path) -> Path:

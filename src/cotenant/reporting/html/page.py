@@ -70,7 +70,7 @@ def run_page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "")
         links: HTML of navigation links to put on top.
     """
     texts = scripts()
-    shown = [figure for kind, many in drawn.items() if kind != "slowdown" for figure in many]
+    shown = [figure for kind, many in drawn.items() if kind not in {"slowdown", "devices"} for figure in many]
     template = template_environment().get_template("report.html.j2")
     matrix = matrix_of(material, material.answer, keys(material))
     data = _data(material, [figure for figure in shown if isinstance(figure, Figure)], drawn, matrix.chosen)
