@@ -49,15 +49,19 @@ mixes: [pairs, all]
 sharing: [processes, mps]
 blocks: 3
 """
-PAGES = ("report", "devices", "quick", "plan", "prediction", "watch", "view", "database", "ui")
+PAGES = ("report", "devices", "plan", "prediction", "watch", "view", "database", "ui")
 HEIGHTS = {"light": 900, "dark": 900, "phone": 844}
 GALLERY = {
     f"{page}{'' if look == 'light' else f'-{look}'}": (page, look, HEIGHTS[look]) for page in PAGES for look in LOOKS
 } | {
     "report-detail": ("report#detail", "light", 900),
     "report-work": ("report#work", "light", 900),
+    "quick": ("quick", "light", 900),
 }
-"""File, page, look and height of what the documentation shows: the first screen of every page in three looks."""
+"""File, page, look and height of what the documentation shows: the first screen of every page in three looks.
+
+`quick` is a report like the others, of a run on this machine.
+"""
 
 
 def cotenant(*words: str | Path, cwd: Path) -> None:
