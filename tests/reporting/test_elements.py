@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ from cotenant.reporting.elements.html import page
 from cotenant.reporting.elements.markdown import to_markdown
 from cotenant.reporting.elements.terminal import to_terminal
 from cotenant.reporting.figures.figure import Figure, Understanding
+from cotenant.reporting.results import predicted
 from cotenant.reporting.results.decided import choices_table
 from cotenant.reporting.results.methods import methods_elements
 from cotenant.reporting.results.watched import tenants_table, watched_elements
@@ -184,3 +186,15 @@ def test_a_run_that_was_interrupted_before_any_mix_answers_what_was_asked(mixes,
     asked = "Can't tell yet whether these tenants may share: the run was interrupted after 4 trials of tenants alone"
     assert (asked in result.opening[0]) == asks
     assert ("cotenant run --resume runs/mine/r" in result.opening[0]) == asks
+
+
+@pytest.mark.parametrize(("ways", "folded"), [("abc", 0), ("abcde", 2)])
+def test_maps_beyond_the_third_are_folded(monkeypatch, ways, folded):
+    monkeypatch.setattr(predicted, "_pairs", lambda _, sharing, *, hatch: DataTable(("a",), (("b",),), sharing))
+    monkeypatch.setattr(predicted, "_groups", lambda *_, hatch: None)
+    mixes = [SimpleNamespace(sharing=way, tenants=()) for way in ways]
+    elements = predicted.map_elements(SimpleNamespace(mixes=mixes, device="cpu"))
+    assert [each.title for each in elements if isinstance(each, DataTable)] == list("abc")
+    sections = [each for each in elements if isinstance(each, Section)]
+    assert sum(len(each.elements) for each in sections) == folded
+    assert all(each.folded for each in sections)

@@ -21,7 +21,10 @@ PLAN = [
             DataTable(("device", "compute"), (("big#0", TableCell("54 %", part=0.54)),)),
             DataTable(
                 ("tenant", "predicted ms"),
-                (("embed", TableCell("11 [4, 40]", bullet=Bullet(Interval(11, 4, 40), 60))),),
+                (
+                    ("embed", TableCell("11 [4, 40]", bullet=Bullet(Interval(11, 4, 40), 60))),
+                    ("", TableCell("a second objective", bullet=Bullet(Interval(11, 4, 40), 60))),
+                ),
                 numbers=frozenset({"predicted ms"}),
             ),
         ),

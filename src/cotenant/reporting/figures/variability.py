@@ -103,7 +103,9 @@ def boxes_figure(work: "FleetSpread", name: str) -> Figure | Absent:
         }
         for number, box in shown
     ]
-    x = quantity("place", "GPUs from fast to slow", scale={"nice": False, "zero": False})
+    x = quantity(
+        "place", "GPUs from fast to slow", scale={"nice": False, "zero": False}, axis={"format": "d", "tickMinStep": 1}
+    )
     width = max(1, min(14, 560 // max(1, len(rows))))
     tooltip = tips(
         ("gpu", "GPU"), ("class", "class"), ("median", "#median, ms"), ("q1", "#from"), ("q3", "#to"), ("runs", "#runs")

@@ -101,6 +101,11 @@ class FleetMaterial:
         """Whether any of it was computed by a model instead of measured."""
         return any(fleet.work.simulated for fleet in self.works)
 
+    @property
+    def measured(self) -> bool:
+        """Some of it was measured."""
+        return any(not fleet.work.simulated for fleet in self.works)
+
 
 def gather(database: Database, part: str | None = None) -> FleetMaterial:
     """Collect all work whose name contains the text. Raises DatabaseError if there is none."""

@@ -66,13 +66,18 @@ def prediction_page(prediction: PredictedMixes, *, source: str) -> str:
 # --- heat maps, for the page and for the report of an active run
 
 
+MOST_MAPS = 3
+"""That are open: a phone shows one below the other."""
+
+
 def map_elements(prediction: PredictedMixes) -> list[Element]:
     """All pairs under each way to share, and every tenant of larger mixes; predicted cells hatched among others."""
     sharings = tuple(dict.fromkeys(mix.sharing for mix in prediction.mixes))
     known = any(_known(tenant) for mix in prediction.mixes for tenant in mix.tenants)
-    elements: list[Element] = [
-        table for sharing in sharings if (table := _pairs(prediction, sharing, hatch=known)) is not None
-    ]
+    maps = [table for sharing in sharings if (table := _pairs(prediction, sharing, hatch=known)) is not None]
+    elements: list[Element] = [*maps[:MOST_MAPS]]
+    if further := maps[MOST_MAPS:]:
+        elements.append(Section("Pairs under other ways to share", "more-pairs", tuple(further), folded=True))
     if (groups := _groups(prediction.mixes, sharings, hatch=known)) is not None:
         elements.append(groups)
     if elements:
