@@ -5,12 +5,13 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace as Namespace
 
 import pytest
 
+from cotenant.cli import guarded
 from tests.support import pace
 
 GUARDED = "import os, signal, sys, time\nfrom cotenant.cli.guarded import guarded\n"
@@ -70,6 +71,14 @@ def test_a_limit_of_time_that_kills_without_a_warning_is_named():
     assert err.startswith("error: the limit of CPU time (ulimit -t) was reached.")
 
 
+@pytest.mark.parametrize(("used_s", "reached"), [(7.8, True), (5.0, False)])
+def test_on_a_busy_machine_the_kernel_reaches_that_limit_earlier(monkeypatch, used_s, reached):
+    used = Namespace(ru_utime=used_s - 0.5, ru_stime=0.5)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (10, 10))
+    monkeypatch.setattr(resource, "getrusage", lambda _: used)
+    assert guarded._used_up_its_time() == reached
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_the_command_reaches_the_work(number):
     body = f"""
@@ -90,10 +99,7 @@ def test_the_work_ends_with_the_command_however_that_ends():
     worker = int(process.stdout.readline())
     process.kill()
     process.communicate()
-    give_up = time.monotonic() + pace.seconds(20)
-    while _lives(worker) and time.monotonic() < give_up:
-        time.sleep(0.01)
-    assert not _lives(worker)
+    pace.until(lambda: not _lives(worker), 20)
 
 
 def _lives(pid):

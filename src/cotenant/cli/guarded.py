@@ -14,7 +14,7 @@ _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
 _SENT_BY_A_PROCESS = 0
 """The largest exit code. A terminal's Ctrl-C comes from the kernel, which sends it to the child as well."""
-NEARLY = 0.9
+NEARLY = 0.75
 
 
 def guarded(work: Callable[[], int]) -> int:
@@ -93,9 +93,10 @@ def _ended_by(number: signal.Signals) -> int:
 
 
 def _used_up_its_time() -> bool:
-    """Whether children used nearly all the CPU time they may: what kills them counts a little differently.
+    """Whether children used nearly all the CPU time they may, by a count that others don't disturb.
 
-    `ulimit -t` alone sets the limit that kills without a warning.
+    The kernel counts whole ticks for this limit, also those of which others had a part: on a busy machine it kills
+    earlier. `ulimit -t` alone sets the limit that kills without a warning.
     """
     import resource
 
