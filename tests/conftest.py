@@ -88,10 +88,13 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_collection_modifyitems(items):
-    """Put long files first: one that starts last would keep the other workers waiting."""
+    """Put long files first, since one that starts last keeps the other workers waiting; scale stated time-outs."""
     if hidden := marked.hidden(items):
         raise pytest.UsageError(f"tests/support/marked.py can't see this in the text of the file: {hidden[0]}")
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    for item in items:
+        if stated := item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(pace.seconds(stated.args[0])), append=False)
 
 
 ATTEMPTS = 3

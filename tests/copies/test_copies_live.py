@@ -46,7 +46,7 @@ def test_two_copies_of_a_server_bound_by_one_thread_pay_and_the_script_starts_th
     finally:
         subprocess.run([answer.script, "down"], check=True, capture_output=True, timeout=pace.seconds(60))
     with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen("http://127.0.0.1:18431/", timeout=1)
+        urllib.request.urlopen("http://127.0.0.1:18431/", timeout=pace.seconds(1))
 
 
 def test_copies_of_a_server_that_has_the_whole_device_do_not_pay(measured):

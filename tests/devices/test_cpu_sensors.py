@@ -231,9 +231,7 @@ def test_perf_counts_are_summed_and_the_child_ends_with_the_probe(fake_perf, mon
     monkeypatch.setattr(accounting, "ChildLines", Noted)
     fake_perf(COUNTING)
     probe = accounting.open_perf((0, 1))
-    deadline = time.monotonic() + pace.seconds(20)
-    while values(probe)["cache_references"] != 60 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    pace.until(lambda probe=probe: values(probe)["cache_references"] == 60, 20)
     last = values(probe)
     assert (last["instructions"], last["cycles"], last["cache_references"]) == (3000, 1500, 60)
     assert math.isnan(last["cache_misses"])

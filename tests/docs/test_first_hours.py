@@ -48,7 +48,8 @@ def test_the_hour_with_servers_can_be_followed(tmp_path):
     ]
     try:
         for port in ports.values():
-            _wait_for(f"http://127.0.0.1:{port}/health")
+            address = f"http://127.0.0.1:{port}/health"
+            pace.until(lambda address=address: _answers(address))
         for old, new in ports.items():
             page = page.replace(f"127.0.0.1:{old}", f"127.0.0.1:{new}")
         (named,) = REGENERATE.FILE.finditer(page)
@@ -64,14 +65,9 @@ def test_the_hour_with_servers_can_be_followed(tmp_path):
             server.wait(pace.seconds(10))
 
 
-def _wait_for(url: str) -> None:
-    import time
-
-    for _ in range(100):
-        try:
-            urllib.request.urlopen(url, timeout=1).close()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    raise TimeoutError(url)
+def _answers(url: str) -> bool:
+    try:
+        urllib.request.urlopen(url, timeout=pace.seconds(1)).close()
+    except OSError:
+        return False
+    return True

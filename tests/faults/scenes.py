@@ -8,6 +8,7 @@ from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.records import TrialRecords
 from cotenant.workloads.protocol import WorkloadSpec
+from tests.support import pace
 
 
 def tenant(name: str, workload: str, **params: object) -> Tenant:
@@ -54,7 +55,7 @@ def alive_in(folder: Path) -> list[int]:
 
 def gone_from(folder: Path, within_s: float = 60.0) -> list[int]:
     """Processes that survive although they had time to exit."""
-    give_up = time.monotonic() + within_s
+    give_up = time.monotonic() + pace.seconds(within_s)
     while (left := alive_in(folder)) and time.monotonic() < give_up:
         time.sleep(0.01)
     return left

@@ -123,9 +123,7 @@ def test_a_repeatedly_killed_runner_loses_and_duplicates_nothing(tmp_path, study
 def test_a_terminated_run_notes_it_in_its_manifest(tmp_path, study, number, code):
     study.write_text(STUDY.replace("blocks: 2", "blocks: 2\npause: 5s"))
     process = start("never", "run", study, "--out", tmp_path / "runs", start_new_session=True)
-    give_up = time.monotonic() + pace.seconds(180)
-    while not list(tmp_path.glob("runs/faults/*/trials/00*")) and time.monotonic() < give_up:
-        time.sleep(0.005)
+    pace.until(lambda: list(tmp_path.glob("runs/faults/*/trials/00*")), 180)
     os.kill(process.pid, number)  # like a service manager: to the runner only
     _, err = process.communicate(timeout=pace.seconds(180))
     assert process.returncode == code, err
@@ -137,9 +135,7 @@ def test_a_terminated_run_notes_it_in_its_manifest(tmp_path, study, number, code
 def test_two_ctrl_c_at_once_end_a_run_as_one(tmp_path, study):
     study.write_text(STUDY.replace("blocks: 2", "blocks: 2\npause: 5s"))
     process = start("never", "run", study, "--out", tmp_path / "runs", start_new_session=True)
-    give_up = time.monotonic() + pace.seconds(180)
-    while not list(tmp_path.glob("runs/faults/*/trials/00*")) and time.monotonic() < give_up:
-        time.sleep(0.005)
+    pace.until(lambda: list(tmp_path.glob("runs/faults/*/trials/00*")), 180)
     os.kill(process.pid, signal.SIGINT)
     time.sleep(0.02)
     os.kill(process.pid, signal.SIGINT)
@@ -153,9 +149,7 @@ def test_two_ctrl_c_at_once_end_a_run_as_one(tmp_path, study):
 def test_ctrl_c_ends_a_run_in_order(tmp_path, study):
     study.write_text(STUDY.replace("blocks: 2", "blocks: 2\npause: 2s"))  # it is asked to stop early
     process = start("never", "run", study, "--out", tmp_path / "runs", start_new_session=True)
-    give_up = time.monotonic() + pace.seconds(180)
-    while not list(tmp_path.glob("runs/faults/*/trials/00*")) and time.monotonic() < give_up:
-        time.sleep(0.005)
+    pace.until(lambda: list(tmp_path.glob("runs/faults/*/trials/00*")), 180)
     os.killpg(process.pid, signal.SIGINT)  # like a terminal: to the entire foreground group
     _, err = process.communicate(timeout=pace.seconds(180))
     path = only_run(tmp_path)

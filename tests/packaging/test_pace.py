@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.pace import measured, seconds, slowness
+from tests.support.pace import measured, seconds, slowness, until
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,17 @@ def test_this_run_has_such_a_deadline(request):
 
 def test_a_wait_grows_by_the_same_factor():
     assert 10.0 <= seconds(10.0) <= 40.0
+
+
+def test_a_wait_for_an_event_gives_what_came_and_ends_without_it():
+    answers = iter([0, [], "here"])
+    assert until(lambda: next(answers)) == "here"
+    with pytest.raises(AssertionError, match="it never happened"):
+        until(lambda: False, 0.01)
+
+
+@pytest.mark.timeout(50)
+def test_a_stated_time_out_is_scaled_too(request):
+    stated = request.node.get_closest_marker("timeout").args[0]
+    assert [mark.args[0] for mark in request.node.iter_markers("timeout")][1:] == [50]
+    assert 50.0 <= stated <= 200.0

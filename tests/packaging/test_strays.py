@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.support import strays
+from tests.support import pace, strays
 
 
 def started(session):
@@ -47,7 +47,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def ended(process, within_s=60):
     """Whether a process goes away; one without a parent may stay as an entry that nobody has collected."""
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + pace.seconds(within_s)
     while time.monotonic() < deadline:
         try:
             if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support import pace
+
 LONGEST_S = 20
 """CPU seconds: a busy machine takes longer on the wall."""
 MEMORY_BYTES = 1 << 30
@@ -118,7 +120,7 @@ def badly_ended(ended: Ended) -> str | None:
 
 def line_of(path: Path, child: int, within_s: float = 180.0) -> str:
     """The first line a child wrote to a file; empty if it ended or took too long."""
-    give_up = time.monotonic() + within_s
+    give_up = time.monotonic() + pace.seconds(within_s)
     while time.monotonic() < give_up:
         text = path.read_text(encoding="utf-8", errors="replace")
         if "\n" in text:

@@ -8,6 +8,8 @@ import random
 import subprocess
 from pathlib import Path
 
+from tests.support import pace
+
 PLAN = """plan: 2
 cost_per_h: 2.7447
 bound: 2.7447
@@ -66,6 +68,6 @@ def executed(folder: Path, mark: Path) -> bool:
         for verb in ("up", "down", "status"):
             subprocess.run(
                 ["/bin/bash", str(script), verb], cwd=script.parent, env={"PATH": "/nowhere", "HOME": str(folder)},
-                stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False,
+                stdin=subprocess.DEVNULL, capture_output=True, timeout=pace.seconds(60), check=False,
             )  # fmt: skip
     return mark.exists()

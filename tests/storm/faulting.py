@@ -25,6 +25,7 @@ from pathlib import Path
 from tests.storm import attempting
 from tests.storm.attempting import Ended, Tally
 from tests.storm.cases import corpus
+from tests.support import pace
 
 SHIM = Path(__file__).with_name("shim.c")
 CALLS = {
@@ -104,7 +105,7 @@ def ask(child: int, out: Path) -> None:
     for _ in range(3 if url else 0):
         try:
             request = urllib.request.Request(f"{url}/v2/models/bert/infer", json.dumps(INFER).encode())
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=pace.seconds(10)) as answer:
                 answer.read()
         except OSError:
             continue

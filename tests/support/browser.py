@@ -5,10 +5,12 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.support import pace
+
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: cotenant[browser]")
 
 # The default of 5 s is short for a page whose server and browser share two cores with other tests.
-playwright.expect.set_options(timeout=60_000)
+playwright.expect.set_options(timeout=pace.seconds(60) * 1000)
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]

@@ -3,6 +3,10 @@
 import functools
 import os
 import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _USUAL_S = 0.05
 """Wall time of the piece of work below on an idle core of the kind this suite was written on."""
@@ -37,3 +41,12 @@ def measured() -> float:
 def seconds(usual: float) -> float:
     """How long to wait for what is over by then on an idle machine."""
     return usual * measured()
+
+
+def until(condition: Callable[[], T], usual: float = 60.0) -> T:
+    """The first true value of a condition that others make true."""
+    end = time.monotonic() + seconds(usual)
+    while not (value := condition()):
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.01)
+    return value

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from cotenant.errors import SharingUnavailable
 from cotenant.measure.run_plan import plan_for
 from cotenant.study.files import study_from
 from cotenant.tenancy.sharing import Sharing
+from tests.support import pace
 
 A100 = "cuda:1"
 NOBODY = "/nonexistent/cotenant-without-mps"
@@ -195,7 +195,7 @@ class TestMps:
         runner.send_signal(signal.SIGKILL)
         runner.wait()
         runner.stdout.close()
-        within(20, lambda: not directory.exists() and not list(leftovers.folder().glob("*.json")))
+        pace.until(lambda: not directory.exists() and not list(leftovers.folder().glob("*.json")), 20)
 
 
 def test_tenants_of_a_gpu_are_programs_since_drivers_do_not_survive_a_fork(gpus, tenants):
@@ -310,13 +310,6 @@ def end(processes):
     for process in processes:
         process.kill()
         process.communicate()
-
-
-def within(seconds, condition):
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.05)
 
 
 def test_a_search_of_shares_tries_caps_of_mps_on_a_real_gpu(gpus, tools):

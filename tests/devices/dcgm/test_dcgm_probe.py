@@ -10,6 +10,7 @@ import pytest
 
 from cotenant.devices.nvidia import dcgm
 from cotenant.measure.sampler import Sampler
+from tests.support import pace
 
 TOOLS = Path(__file__).parents[2] / "fake_tools"
 
@@ -21,13 +22,6 @@ def dcgmi(monkeypatch):
         monkeypatch.setenv("FAKE_DCGMI", how)
 
     return faring
-
-
-def until(condition, seconds=60.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_activity_by_name_and_unit(dcgmi):
@@ -67,7 +61,7 @@ def test_readings_between_two_lines_are_empty(dcgmi):
     values = probe.read()
     if time.monotonic() - begin < 0.05:
         assert all(math.isnan(value) or value >= 0 for value in values)
-    until(lambda: not math.isnan(probe.read()[0]))
+    pace.until(lambda: not math.isnan(probe.read()[0]))
     probe.close()
 
 
@@ -113,7 +107,7 @@ def test_the_sampler_reports_an_early_end(dcgmi):
     dcgmi("dies")
     probe = dcgm.probe(0)
     with Sampler("cuda:0", [probe]) as sampler:
-        until(lambda: sampler.samples().lost)
+        pace.until(lambda: sampler.samples().lost)
     samples = sampler.samples()
     assert samples.columns["value"].size
     assert "dcgmi has ended" in samples.lost[0]
@@ -125,4 +119,4 @@ def test_the_child_ends_with_the_probe(dcgmi):
     pid = probe._lines.pid
     assert psutil.pid_exists(pid)
     del probe
-    until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    pace.until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)

@@ -9,6 +9,7 @@ from cotenant.devices import jetson
 from cotenant.devices.child_lines import ChildLines
 from cotenant.devices.jetson import rails
 from cotenant.devices.jetson.rails import open_tegrastats
+from tests.support import pace
 
 I2C = "/sys/bus/i2c/drivers"
 ZONES = "/sys/devices/virtual/thermal"
@@ -253,15 +254,7 @@ def test_tegrastats_replaces_hidden_rails(monkeypatch):
     monkeypatch.setattr(rails, "ChildLines", lambda command: started.append(ChildLines(command)) or started[0])
     probe = open_tegrastats()
     assert [info.name for info in probe.sensors] == ["power_w", "rail_vdd_soc_w"]
-    values = next(values for _ in range(400) if not math.isnan((values := probe.read())[0]) or _sleep())
-    assert values == [2.763, 0.65]
+    assert pace.until(lambda: [value for value in probe.read() if not math.isnan(value)]) == [2.763, 0.65]
     started[0].close()
     with pytest.raises((OSError, ValueError)):
         probe.read()
-
-
-def _sleep():
-    import time
-
-    time.sleep(0.01)
-    return False

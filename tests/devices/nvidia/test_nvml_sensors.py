@@ -28,13 +28,6 @@ def choices(gpu, **options):
     return {choice.metric: choice for choice in gpu_sensors.ladder(gpu, **options)}
 
 
-def until(condition):
-    deadline = time.monotonic() + pace.seconds(60)
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
-
-
 def test_a_busy_gpu_at_its_power_limit(mock_nvml):
     mock_nvml.change(0, load=1)
     time.sleep(0.15)
@@ -227,9 +220,9 @@ def test_a_library_closed_meanwhile_is_reopened(mock_nvml):
 def test_a_gpu_lost_midway_is_reported_once_per_probe(mock_nvml):
     probes = gpu_sensors.probes(nvml.find(1), measure_period=False)
     with Sampler("cuda:1", probes) as sampler:
-        until(lambda: sampler.samples().of("power_w")[1].size >= 2)
+        pace.until(lambda: sampler.samples().of("power_w")[1].size >= 2)
         mock_nvml.change(1, lost=1)
-        until(lambda: any("power_w" in said for said in sampler.samples().lost))
+        pace.until(lambda: any("power_w" in said for said in sampler.samples().lost))
     samples = sampler.samples()
     assert samples.of("power_w")[1].size >= 2
     assert any("power_w, energy_j vanished during the trial (GPU 1 (NVIDIA A100" in said for said in samples.lost)

@@ -2,7 +2,6 @@
 
 import contextlib
 import threading
-import time
 import urllib.request
 
 from tests.support import pace
@@ -29,11 +28,3 @@ def traffic(url, *, work_s=0.005, gap_s=0.02):
     finally:
         over.set()
         thread.join(pace.seconds(10))
-
-
-def until(true, seconds=60):
-    """Wait for an event."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.05)

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from cotenant.cli.main import cli
 from cotenant.errors import WatchError
 from cotenant.measure.watch import probe
-from tests.measure.watch.driving import traffic, until
+from tests.measure.watch.driving import traffic
 from tests.measure.watch.test_watch_servers import session_of
 from tests.support import pace
 
@@ -78,7 +78,7 @@ def test_a_neighbour_is_paused_and_its_pause_counts_as_idle(app_process, tmp_pat
 
         def waits(seconds):
             states.append(len(states) % 2 == 1)
-            until(lambda: stopped(train) == states[-1])  # a signal takes a moment
+            pace.until(lambda: stopped(train) == states[-1])  # a signal takes a moment
             wait(seconds)
 
         monkeypatch.setattr(session, "wait", waits)
@@ -101,7 +101,7 @@ def test_a_paused_process_goes_on_if_the_one_that_paused_it_dies(app_process):
     killer.kill()
     killer.wait()
     killer.stdout.close()
-    until(lambda: not stopped(process))
+    pace.until(lambda: not stopped(process))
 
 
 def test_what_cannot_be_paused_is_refused_before_anything_is_stopped(app_process, tmp_path):
@@ -111,7 +111,7 @@ def test_what_cannot_be_paused_is_refused_before_anything_is_stopped(app_process
         with pytest.raises(WatchError, match="nothing called 'train' is watched") as raised:
             probe.probe_tenant(session, "train")
         assert raised.value.hint == "one of chat"
-        assert time.monotonic() - began < 30
+        assert time.monotonic() - began < pace.seconds(30)
     with pytest.raises(WatchError, match="this program runs in it"):
         probe.Paused(psutil.Process().parents()[0].pid)
     assert not stopped(process)

@@ -18,7 +18,7 @@ from cotenant.clients import prometheus as client
 from cotenant.clients.address import read_address
 from cotenant.clients.prometheus import PrometheusServer
 from cotenant.errors import WatchError
-from tests.measure.watch.driving import traffic, until
+from tests.measure.watch.driving import traffic
 from tests.support import pace
 
 METRIC = "http_request_duration_seconds"
@@ -96,8 +96,8 @@ def test_real_servers_through_a_real_prometheus(prometheus, serve, app_process, 
     _, url = app_process()
     _, server = prometheus(web=url, models=serve)
     with traffic(url):
-        until(lambda: scraped(server, f"count_over_time({METRIC}_count[5m])", 6), 120)
-        until(lambda: scraped(server, "count_over_time(cotenant_latency_seconds_count[5m])", 4), 120)
+        pace.until(lambda: scraped(server, f"count_over_time({METRIC}_count[5m])", 6), 120)
+        pace.until(lambda: scraped(server, "count_over_time(cotenant_latency_seconds_count[5m])", 4), 120)
     found = cotenant.watch(prometheus=server, seconds=600, histograms=[METRIC], out=tmp_path / "runs")
     tenants = {one.tenant: one for one in found.tenants}
     assert set(tenants) == {"web", "net"}
@@ -114,12 +114,12 @@ def test_a_gap_is_unknown_and_a_restart_is_counted(prometheus, app_process, tmp_
     _, server = prometheus(web=url)
     counted = f"count_over_time({METRIC}_count[5m])"
     with traffic(url):
-        until(lambda: scraped(server, counted, 6), 120)
+        pace.until(lambda: scraped(server, counted, 6), 120)
         process.kill()
         process.wait()
         time.sleep(5)  # longer than several scrapes: this is the gap
         app_process(port)
-        until(lambda: scraped(server, counted, 14), 120)
+        pace.until(lambda: scraped(server, counted, 14), 120)
     [tenant] = cotenant.watch(prometheus=server, seconds=600, histograms=[METRIC], out=tmp_path / "runs").tenants
     assert tenant.restarts == 1
     assert tenant.unknown_s > 4
@@ -134,7 +134,7 @@ def test_a_prometheus_that_is_down_is_one_sentence(tmp_path):
 def test_a_prometheus_without_known_servers_says_what_to_do(prometheus, app_process, tmp_path):
     _, url = app_process()
     _, server = prometheus(web=url)
-    until(lambda: scraped(server, "count_over_time(up[5m])", 2), 120)
+    pace.until(lambda: scraped(server, "count_over_time(up[5m])", 2), 120)
     with pytest.raises(WatchError, match="recorded nothing of servers that are known") as raised:
         cotenant.watch(prometheus=server, out=tmp_path)
     assert "--histogram" in raised.value.hint

@@ -13,7 +13,7 @@ from cotenant.devices.nvidia.nvml import find
 from cotenant.devices.nvidia.process_use import ProcessUse, occupants
 from cotenant.errors import DeviceError
 from cotenant.measure.watch.watch_session import WatchSession
-from tests.measure.watch.driving import until
+from tests.support import pace
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_time_on_the_gpu_by_process(mock_nvml, process):
     mock_nvml.occupy(1, one, memory_bytes=1 << 30, load=0.6)
     mock_nvml.occupy(1, two, memory_bytes=2 << 30, load=0.2)
     use = ProcessUse(find(1))
-    until(lambda: use.read() or use.busy_s.get(one, 0) > 0.5)
+    pace.until(lambda: use.read() or use.busy_s.get(one, 0) > 0.5)
     assert use.missing is None
     assert use.busy_s[two] / use.busy_s[one] == pytest.approx(1 / 3, rel=0.05)
     assert {found.pid: found.memory_bytes for found in occupants(find(1))} == {one: 1 << 30, two: 2 << 30}
@@ -54,7 +54,7 @@ def test_energy_is_divided_by_the_time_of_kernels(mock_nvml, process, tmp_path):
     mock_nvml.occupy(1, two, memory_bytes=2 << 30, load=0.2)
     with session_of(tmp_path, one, two) as session:
         tracks = session.targets.tracks
-        until(lambda: all(track.latest().get("energy_j", (0, 0))[1] > 0 for track in tracks))
+        pace.until(lambda: all(track.latest().get("energy_j", (0, 0))[1] > 0 for track in tracks))
         joules, seconds = ([track.latest()[role][1] for track in tracks] for role in ("energy_j", "gpu_s"))
     assert joules[1] / joules[0] == pytest.approx(seconds[1] / seconds[0], rel=0.1)
     assert 1 < joules[0] / seconds[0] < 2 * 400  # W: up to the limits of this GPU
@@ -74,7 +74,7 @@ def test_mps_clients_are_known_and_their_granted_share_is_read(mock_nvml, proces
     mock_nvml.occupy(1, pid, memory_bytes=1 << 30, load=0.5, mps=True)
     assert [one.mps for one in occupants(find(1))] == [True]
     with session_of(tmp_path, f"chat={pid}") as session:
-        until(lambda: session.targets.tracks[0].rate("gpu_s", 1.0))
+        pace.until(lambda: session.targets.tracks[0].rate("gpu_s", 1.0))
         watched = session.watched()
     [tenant] = watched.tenants
     [grant] = tenant.grants
@@ -101,7 +101,7 @@ def test_a_process_of_another_user_is_watched_and_what_it_hides_is_named(mock_nv
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with session_of(tmp_path, f"chat={pid}") as session:
         [track] = session.targets.tracks
-        until(lambda: track.latest().get("gpu_s"))
+        pace.until(lambda: track.latest().get("gpu_s"))
         unseen = session.watched().unseen
     assert track.facts["user"] == os.getuid()
     assert track.totals().grants == ()
@@ -119,7 +119,7 @@ def test_mig_instances_are_what_was_granted_and_their_use_is_not_told(mock_nvml,
     mock_nvml.occupy(1, one, memory_bytes=4 << 30, load=0.5, instance=1)
     mock_nvml.occupy(1, two, memory_bytes=12 << 30, load=0.5, instance=2)
     with session_of(tmp_path, f"a={one}", f"b={two}") as session:
-        until(lambda: all("sharing" in track.facts for track in session.targets.tracks))
+        pace.until(lambda: all("sharing" in track.facts for track in session.targets.tracks))
         watched = session.watched()
     a, b = watched.tenants
     assert {grant.what: (grant.by, grant.granted) for grant in a.grants}["SMs"] == ("MIG 3g.20gb", 42)
@@ -160,9 +160,9 @@ def test_a_gpu_lost_while_watched_is_one_sentence_and_the_rest_goes_on(mock_nvml
     with session_of(tmp_path, pid) as session:
         session.wait(1.5)
         mock_nvml.change(1, lost=1)
-        until(lambda: any("is lost" in note for note in session.notes()))
+        pace.until(lambda: any("is lost" in note for note in session.notes()))
         before = session.targets.tracks[0].latest()["cpu_s"][0]
-        until(lambda: session.targets.tracks[0].latest()["cpu_s"][0] > before)
+        pace.until(lambda: session.targets.tracks[0].latest()["cpu_s"][0] > before)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from cotenant.cli.main import cli
 from cotenant.errors import RunFolderError, WatchError
 from cotenant.measure.watch.watch_session import WatchSession
 from cotenant.store.folder import RunFolder
-from tests.measure.watch.driving import address_of, traffic, until
+from tests.measure.watch.driving import address_of, traffic
 from tests.support import pace
 
 METRIC = "http_request_duration_seconds"
@@ -126,12 +126,12 @@ def test_a_server_that_restarts_while_watched_is_noted_and_counted_right(app, tm
     with session_of(tmp_path, url) as session:
         track = session.targets.tracks[0]
         with traffic(url):
-            until(lambda: track.latest()["requests"][1] > 20)
+            pace.until(lambda: track.latest()["requests"][1] > 20)
             before = track.latest()["requests"][1]
         server.reset()
-        until(lambda: track.latest()["requests"][1] < before)
+        pace.until(lambda: track.latest()["requests"][1] < before)
         with traffic(url):
-            until(lambda: track.latest()["requests"][1] > 0)
+            pace.until(lambda: track.latest()["requests"][1] > 0)
             session.wait(2)
         [tenant] = session.watched().tenants
     assert tenant.restarts == 1
@@ -146,15 +146,15 @@ def test_a_server_that_goes_away_and_comes_back_is_noted_and_its_new_process_rea
         session.wait(2)
         process.kill()
         process.wait()
-        until(lambda: any("doesn't answer" in note for note in session.notes()))
+        pace.until(lambda: any("doesn't answer" in note for note in session.notes()))
         assert f"Process {process.pid} has ended." in session.notes()
         later, _ = app_process(port)
-        until(lambda: any("answers again" in note for note in session.notes()))
+        pace.until(lambda: any("answers again" in note for note in session.notes()))
         said = f"Process {process.pid} ended, and process {later.pid} serves in its place."
-        until(lambda: said in session.notes())
+        pace.until(lambda: said in session.notes())
         [track] = session.targets.tracks
         read_s = track.latest()["cpu_s"][0]
-        until(lambda: track.latest()["cpu_s"][0] > read_s)
+        pace.until(lambda: track.latest()["cpu_s"][0] > read_s)
     assert track.facts["pid"] == later.pid
 
 
@@ -228,11 +228,11 @@ def test_a_watcher_that_is_killed_loses_nothing(app_process, tmp_path):
     assert b"watching" in process.stderr.readline()
     [folder] = (tmp_path / "watched").iterdir()
     [keeper] = psutil.Process(process.pid).children()
-    until(lambda: RunFolder.open(folder).manifest["watched"])  # it has kept something
+    pace.until(lambda: RunFolder.open(folder).manifest["watched"])  # it has kept something
     process.kill()
     process.wait()
     process.stderr.close()
-    until(lambda: not keeper.is_running())
+    pace.until(lambda: not keeper.is_running())
     [tenant] = cotenant.show_watched(folder).tenants
     assert tenant.facts["url"].startswith(url)
     assert not cotenant.verify([folder])[0].damaged

@@ -8,16 +8,9 @@ from html import unescape
 import pytest
 
 from tests.reporting.browser.view_runs import add_block, write_run
+from tests.support import pace
 
 HOSTILE = '<img src=x onerror="hacked=1">\'"</script>\u202e&amp;'
-
-
-def eventually(look, seconds=60.0):
-    """The first true value of ``look``; background work gets this long."""
-    end = time.monotonic() + seconds
-    while not (found := look()) and time.monotonic() < end:
-        time.sleep(0.02)
-    return found
 
 
 def listed(site, query=""):
@@ -29,14 +22,14 @@ def names(site, query=""):
 
 
 def test_the_list_has_every_run_with_the_newest_first(site):
-    runs = eventually(
+    runs = pace.until(
         lambda: (
             (all_ := listed(site)["runs"])
             and all(run["verdicts"] is not None for run in all_)
             and all(run["answer"] is not None for run in all_ if run["state"] != "unreadable")
             and all_
         ),
-        seconds=30,
+        usual=30,
     )
     by_name = {run["name"]: run for run in runs}
     assert [run["name"] for run in runs if run["name"] != "broken"] == ["solo-sim", "pairs/tuesday", "pairs/monday"]

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 
@@ -50,13 +49,6 @@ class Server:
         """The process that serves a tenant, as reported by the server."""
         workers = self.ask("/status")[2]["workers"]
         return next(one["pid"] for one in workers if tenant in one["tenants"])
-
-    def until(self, true):
-        """Wait until a condition holds."""
-        end = time.monotonic() + PATIENCE_S
-        while not true():
-            assert time.monotonic() < end, "it never happened"
-            time.sleep(0.05)
 
 
 def _json(body):

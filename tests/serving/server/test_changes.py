@@ -40,11 +40,11 @@ def test_reloading_on_sighup_loses_no_request(tmp_path):
             client.start()
         (tmp_path / "tenants.yaml").write_text(TENANTS % 2)
         server.process.send_signal(signal.SIGHUP)
-        server.until(lambda: server.worker_of("bert") != before)
+        pace.until(lambda: server.worker_of("bert") != before)
         changed = time.monotonic()
-        server.until(lambda: all(client.answers[-1][0] > changed for client in clients))
+        pace.until(lambda: all(client.answers[-1][0] > changed for client in clients))
         answers = [answer for client in clients for answer in client.end()]
-        server.until(lambda: not os.path.exists(f"/proc/{before}"))  # noqa: PTH110
+        pace.until(lambda: not os.path.exists(f"/proc/{before}"))  # noqa: PTH110
         (tmp_path / "tenants.yaml").write_text("tenants: {bert: {workload: bert-base-mini}}")
         status, _, refused = server.ask("/reload", {})
         assert server.ask("/v2/models/bert/infer", IDS)[0] == 200

@@ -27,11 +27,11 @@ def test_a_killed_worker_is_503_with_retry_after_then_back_and_others_are_served
         seen.append(server.ask("/v1/completions", prompt))
         return seen[-1][0] == 503
 
-    server.until(paused)
+    pace.until(paused)
     assert int(seen[-1][1]["retry-after"]) >= 1
     assert server.ask("/readyz")[0] == 503
     assert server.ask("/v2/models/bert/infer", IDS)[0] == 200
-    server.until(lambda: server.ask("/v1/completions", prompt)[0] == 200)
+    pace.until(lambda: server.ask("/v1/completions", prompt)[0] == 200)
     assert server.ask("/readyz")[0] == 200
     restarts = {tuple(one["tenants"]): one["restarts"] for one in server.ask("/status")[2]["workers"]}
     assert restarts[("gpt",)] == 1
@@ -72,7 +72,7 @@ def test_a_client_disconnecting_mid_stream_frees_its_request(server):
     with socket.create_connection(("127.0.0.1", server.port), timeout=pace.seconds(60)) as connection:
         connection.sendall(head + body)
         assert connection.recv(1000).startswith(b"HTTP/1.1 200")
-    server.until(lambda: server.ask("/status")[2]["in_flight"] == 0)
+    pace.until(lambda: server.ask("/status")[2]["in_flight"] == 0)
 
 
 def test_sigterm_finishes_accepted_requests_and_refuses_new_ones(tmp_path):
@@ -85,7 +85,7 @@ def test_sigterm_finishes_accepted_requests_and_refuses_new_ones(tmp_path):
             target=lambda: answers.append(server.ask("/v1/completions", {"model": "gpt", "prompt": "a"}))
         )
         asking.start()
-        server.until(lambda: server.ask("/status")[2]["in_flight"] == 1 or answers)
+        pace.until(lambda: server.ask("/status")[2]["in_flight"] == 1 or answers)
         server.process.send_signal(signal.SIGTERM)
         asking.join(pace.seconds(100))
         server.process.wait(pace.seconds(60))
@@ -102,12 +102,12 @@ def test_a_second_sigterm_ends_it_at_once(tmp_path):
         worker = server.worker_of("gpt")
         for _ in range(8):
             threading.Thread(target=lambda: _quietly(server), daemon=True).start()
-        server.until(lambda: server.ask("/status")[2]["in_flight"] >= 4)
+        pace.until(lambda: server.ask("/status")[2]["in_flight"] >= 4)
         server.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(pace.seconds(30)) in (143, 0)
-        server.until(lambda: not _lives(worker))
+        pace.until(lambda: not _lives(worker))
 
 
 def _quietly(server):

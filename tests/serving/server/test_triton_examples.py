@@ -35,7 +35,7 @@ def free_ports(count):
 
 def fetched(url, process, within_s=200):
     """The answer of a server that is starting."""
-    end = time.monotonic() + within_s
+    end = time.monotonic() + pace.seconds(within_s)
     while True:
         try:
             with urllib.request.urlopen(url, timeout=pace.seconds(10)) as answer:

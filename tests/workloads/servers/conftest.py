@@ -4,7 +4,6 @@ import json
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 
 import pytest
@@ -22,14 +21,14 @@ class Running:
         command = [sys.executable, "-m", "cotenant.workloads.servers.scripted", "--port", str(self.port), *options]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         self.address = f"http://127.0.0.1:{self.port}"
-        for _ in range(3000):
-            try:
-                self.get("/health")
-            except OSError:
-                time.sleep(0.02)
-            else:
-                return
-        raise AssertionError("the scripted server did not start")
+        pace.until(self._answers)
+
+    def _answers(self) -> bool:
+        try:
+            self.get("/health")
+        except OSError:
+            return False
+        return True
 
     def get(self, path: str):
         with urllib.request.urlopen(self.address + path, timeout=pace.seconds(5)) as answer:

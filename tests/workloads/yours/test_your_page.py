@@ -7,7 +7,6 @@ import runpy
 import socket
 import subprocess
 import sys
-import time
 import warnings
 from pathlib import Path
 
@@ -47,6 +46,14 @@ def folder(tmp_path, monkeypatch):
     sys.modules.pop("my_models", None)
 
 
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=pace.seconds(1)).close()
+    except OSError:
+        return False
+    return True
+
+
 @pytest.fixture
 def port(folder):
     """The page's server, on a free port."""
@@ -55,14 +62,7 @@ def port(folder):
         number = free.getsockname()[1]
     with subprocess.Popen([sys.executable, "server.py", str(number)]) as server:
         try:
-            deadline = time.monotonic() + pace.seconds(20)
-            while True:
-                try:
-                    socket.create_connection(("127.0.0.1", number), timeout=1).close()
-                    break
-                except OSError:
-                    assert time.monotonic() < deadline, "the page's server does not start"
-                    time.sleep(0.02)
+            pace.until(lambda: _answers(number), 20)
             yield number
         finally:
             server.terminate()
