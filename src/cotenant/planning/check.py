@@ -137,12 +137,12 @@ def interval_over_seeds(parts: list[float], requests: int, looks: int = 1) -> tu
         requests: Of all seeds.
         looks: How often the interval may be looked at.
     """
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     mean, tail = float(np.mean(parts)), 0.025 / looks
     if len(parts) < 2:
         return 0.0, 1.0
-    half = float(t.ppf(1 - tail, len(parts) - 1) * np.std(parts, ddof=1) / np.sqrt(len(parts)))
+    half = float(stdtrit(len(parts) - 1, 1 - tail) * np.std(parts, ddof=1) / np.sqrt(len(parts)))
     unseen = 1 - tail ** (1 / max(requests, 1))
     return max(mean - max(half, unseen if mean == 1 else 0.0), 0.0), min(mean + half, 1.0)
 

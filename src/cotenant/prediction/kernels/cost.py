@@ -278,6 +278,9 @@ def _tiled_compute(
     for (rows, columns), share in (*efficiency.tiles.items(), *efficiency.skinny.items()):
         grid = np.ceil(kernels.m / rows) * np.ceil(kernels.n / columns) * kernels.batches
         for split in (*efficiency.splits, *(efficiency.long_splits if long_sums.any() else ())):
+            allowed = (may_split & (split in efficiency.splits)) | long_sums | (split == 1)
+            if not allowed.any():
+                continue
             blocks = grid * split
             waves = blocks / part.sms
             rounds = np.maximum(1.0, (1 - efficiency.smooth) * np.ceil(waves) + efficiency.smooth * waves)
@@ -287,7 +290,6 @@ def _tiled_compute(
             extra = (split > 1) * split * kernels.m * kernels.n * kernels.batches * _PARTIAL_SUM_BYTES
             memory = (dram_bytes + extra) / (part.bandwidth * efficiency.dram["gemm"] * part.reach(busy, efficiency))
             total = overlapped(efficiency.overlap, arithmetic, memory) + (split > 1) * efficiency.split_us * 1e3
-            allowed = (may_split & (split in efficiency.splits)) | long_sums | (split == 1)
             better = (total < best) & allowed
             best = np.where(better, total, best)
             compute = np.where(better, arithmetic, compute)
