@@ -415,20 +415,23 @@ def _measured(module: str) -> dict[str, Any]:
     return found
 
 
-def _kept(title: str) -> list[str]:
-    """A section of the current page; empty if it has none."""
+def _kept() -> dict[str, list[str]]:
+    """The sections of the current page, also those written by hand."""
     text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    _, found, rest = text.partition(f"\n## {title}\n\n")
-    return rest.partition("\n## ")[0].rstrip("\n").split("\n") if found else []
+    parts = (part.partition("\n\n") for part in text.split("\n## ")[1:])
+    return {title: body.rstrip("\n").split("\n") for title, _, body in parts}
 
 
 def main(only: list[str]) -> None:
     """Measure, then write the page; with names, measure these and keep the other sections."""
     machine = f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}, Python {platform.python_version()}"
-    written = f"Last written by `make bench` on {datetime.now(UTC):%Y-%m-%d}: {machine}."
-    note = "Each section is one run of its script and stands until the next one; absolute times are this machine's."
+    written = f"Written by `make bench`, in parts by hand: {machine}."
+    note = (
+        "Each section is one run of its script and stands, with its date, until the next one; absolute times are "
+        "this machine's."
+    )
     head = ["# Performance", "", f"{written} {note}"]
-    sections = {title: _kept(title) for title, _, _ in SECTIONS}
+    sections: dict[str, list[str]] = {title: [] for title, _, _ in SECTIONS} | _kept()
     failed = []
     for title, module, describe in SECTIONS:
         if only and module not in only:
@@ -441,7 +444,7 @@ def main(only: list[str]) -> None:
             continue
         if not found:
             continue  # it needs what is not here; the section stays as it is
-        sections[title] = list(describe(found))
+        sections[title] = [*describe(found), "", f"As of {datetime.now(UTC):%Y-%m-%d}."]
         lines = [line for name, body in sections.items() if body for line in ("", f"## {name}", "", *body)]
         PAGE.write_text("\n".join([*head, *lines]) + "\n", encoding="utf-8")
     print(f"wrote {PAGE}")
