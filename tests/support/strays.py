@@ -7,8 +7,9 @@ gone when another begins, what still carries its name is killed: servers of test
 import contextlib
 import os
 import signal
-import time
 from pathlib import Path
+
+from tests.support import pace
 
 NAME = "COTENANT_TEST_SESSION"
 
@@ -27,8 +28,7 @@ def _named(process: int) -> str | None:
 
 def await_variables(process: int) -> None:
     """Wait until the kernel shows a process's variables: `Popen` returns a moment earlier, longer on a busy machine."""
-    while not Path(f"/proc/{process}/environ").read_bytes():
-        time.sleep(0.001)
+    pace.until(Path(f"/proc/{process}/environ").read_bytes)
 
 
 def end(ended: str = "") -> list[int]:
