@@ -193,6 +193,12 @@ class GpuSpec(_Data):
     estimated: tuple[str, ...] = ()
     """Dotted paths of fields that no document states."""
 
+    @property
+    def capability(self) -> tuple[int, int]:
+        """The compute capability as numbers."""
+        major, minor = self.compute_capability.split(".")
+        return int(major), int(minor)
+
     @model_validator(mode="after")
     def _estimates_exist(self) -> "GpuSpec":
         for path in self.estimated:

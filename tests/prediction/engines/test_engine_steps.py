@@ -145,3 +145,12 @@ def test_512_sequences_are_simulated_a_hundred_times_faster_than_they_would_run(
     spent = time.process_time() - begin
     assert record.step_end[-1] / 1e9 / spent > 50  # half of what is claimed: CPU time on a busy machine
     assert max(record.step_sequences) == 512
+
+
+@pytest.mark.parametrize("name", ["t4", "v100-sxm2-32gb", "rtx-2080-ti", "jetson-xavier-agx"])
+def test_tensor_cores_without_bfloat16_compute_prompts_in_float16(name):
+    gpu = find_gpu(name)
+    times = times_of("llama-3.2-3b", gpu=gpu)
+    flops = 2.0 * times.model.layer_weights * 2048
+    least_ns = 1e9 * flops / gpu.tensor_rate("float16")
+    assert least_ns < times.device_ns(StepShape(queries=(2048.0,), contexts=(0.0,))) < 3 * least_ns

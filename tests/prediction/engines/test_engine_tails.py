@@ -81,3 +81,17 @@ def test_fewer_sequences_at_once_bound_the_time_per_token_and_lengthen_the_wait(
 def test_a_prompt_longer_than_the_context_is_refused_in_a_sentence():
     with pytest.raises(DoesNotFit, match=r"is longer than the context of llama-3\.2-1b, 131072 tokens"):
         queue_of(seq=131_050)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "changes", "sentence"),
+    [
+        ("p100-pcie-16gb", {}, r"vllm doesn't run on .*P100.*: it needs compute capability 7.0, and this has 6.0"),
+        ("t4", {"dtype": "bfloat16"}, r"in bfloat16 on NVIDIA T4: it needs compute capability 8.0, and this has 7.5"),
+        ("a30", {"dtype": "float32"}, r"simulated in half precision .* not with dtype float32 \(llama-3.2-1b\)"),
+    ],
+)
+def test_what_an_engine_does_not_run_is_refused_in_a_sentence(gpu, changes, sentence):
+    device = open_simulated(f"sim:{gpu}")
+    with pytest.raises(DoesNotFit, match=sentence):
+        device.memory_bytes(SPEC.model_copy(update=changes))

@@ -1,6 +1,7 @@
 """Every tenant alone on every part of a simulated GPU."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,7 @@ class PartProfile:
 
 
 NO_ROOM = PartProfile(np.inf, np.inf, np.inf, np.inf, 1.0, 1.0, np.inf, 2)
-"""An engine whose cache can't hold a request."""
+"""An engine whose cache can't hold a request, or that doesn't run on such a GPU."""
 
 
 class Simulation:
@@ -304,7 +305,9 @@ class Simulation:
             try:
                 return self._engine(device, tenant, batch, part, clock_mhz)
             except DoesNotFit:
-                return replace(NO_ROOM, memory_bytes=float(gpu.memory_bytes(self.spec(device, tenant, batch))))
+                with suppress(DoesNotFit):  # it doesn't run there at all
+                    return replace(NO_ROOM, memory_bytes=float(gpu.memory_bytes(self.spec(device, tenant, batch))))
+                return NO_ROOM
         trace, first, outputs = self.trace(device, tenant, batch, part, clock_mhz)
         alone = trace.alone_ns()
         until = alone if first < 0 else trace.alone_ns(first + 1)

@@ -40,8 +40,7 @@ class EnginePart:
     @property
     def format(self) -> Format:
         """Format of the products: 8 bits where the tensor cores have them."""
-        new = tuple(int(part) for part in self.gpu.compute_capability.split(".")) >= (8, 9)
-        if self.quantised in ("fp8", "int8") and new and self.gpu.tensor_rate("int8") is not None:
+        if self.quantised in ("fp8", "int8") and self.gpu.capability >= (8, 9) and self.gpu.tensor_rate("int8") is not None:
             return "fp8"
         return "half"
 

@@ -24,6 +24,8 @@ from cotenant.workloads.protocol import DEFAULT_TOKENS, WorkloadSpec, in_steps
 
 _DEFAULT_PROMPT = 128
 _HALVES = ("float16", "bfloat16")
+_LEAST, _LEAST_BFLOAT16 = (7, 0), (8, 0)
+"""Compute capability that vLLM needs, and for bfloat16 (its errors say so: vllm#1284, vllm#946)."""
 
 
 class Engines:
@@ -35,12 +37,15 @@ class Engines:
         self._times: dict[tuple[str, Part, float, float], StepTimes] = {}
 
     def serve(self, spec: WorkloadSpec) -> bool:
-        """Whether this is served by an engine: generation, one sequence per request, in half precision."""
-        possible = in_steps(spec) and spec.dtype in _HALVES and spec.layers == "full"
-        return possible and self._model(spec) is not None
+        """Whether this is served by an engine: generation, one sequence per request."""
+        return in_steps(spec) and self._model(spec) is not None
 
     def least_bytes(self, spec: WorkloadSpec) -> int:
-        """Weights, activations of a step and the cache of a request."""
+        """Weights, activations of a step and the cache of a request.
+
+        Raises:
+            DoesNotFit: The engine doesn't run on such a GPU, or the request is longer than the model's context.
+        """
         model, profile, part = self._known(spec), _profile(spec), self._part(spec)
         needed = engine_bytes(model, part, profile, most_tokens=profile.limits(self._gpu)[1])
         return int(needed + self.sequence_bytes(spec))
@@ -185,7 +190,29 @@ class Engines:
     def _known(self, spec: WorkloadSpec) -> LanguageModel:
         model = self._model(spec)
         assert model is not None, "only asked of models that an engine serves"
+        self._check(spec)
         return model
+
+    def _check(self, spec: WorkloadSpec) -> None:
+        """Raise DoesNotFit if the engine doesn't run it on such a GPU."""
+        gpu, needs = self._gpu, "it needs compute capability {}.{}, and this has {}"
+        if gpu.capability < _LEAST:
+            raise DoesNotFit(
+                f"{spec.software} doesn't run on {gpu.title}: {needs.format(*_LEAST, gpu.compute_capability)}",
+                hint="use software eager, or a newer GPU",
+            )
+        if spec.dtype == "bfloat16" and gpu.capability < _LEAST_BFLOAT16:
+            raise DoesNotFit(
+                f"{spec.software} doesn't run {spec.name} in bfloat16 on {gpu.title}: "
+                f"{needs.format(*_LEAST_BFLOAT16, gpu.compute_capability)}",
+                hint="leave dtype out, or use float16",
+            )
+        if spec.dtype not in _HALVES or spec.layers != "full":
+            unlike = f"layers {spec.layers}" if spec.dtype in _HALVES else f"dtype {spec.dtype}"
+            raise DoesNotFit(
+                f"{spec.software} is simulated in half precision with all layers, not with {unlike} ({spec.name})",
+                hint=f"leave {unlike.split()[0]} out, or use software eager",
+            )
 
     def _model(self, spec: WorkloadSpec) -> LanguageModel | None:
         if spec.name not in self._models:

@@ -197,8 +197,7 @@ def _tables(operators: Sequence[Operator]) -> set[tuple[int, int]]:
 
 
 def _has_cores(gpu: GpuSpec, how: Quantised) -> bool:
-    major, minor = (int(part) for part in gpu.compute_capability.split("."))
-    return gpu.tensor_rate("int8") is not None and (how == "int8" or (major, minor) >= _FP8_FROM)
+    return gpu.tensor_rate("int8") is not None and (how == "int8" or gpu.capability >= _FP8_FROM)
 
 
 def _lighter(properties: Properties, tables: set[tuple[int, int]], how: Quantised) -> Properties:
