@@ -32,3 +32,12 @@ def test_a_single_chat_tenant_is_planned_checked_and_promised(tmp_path):
         assert (row.objective, row.objective_ms) == (same.objective, same.objective_ms)
         assert row.tail_ms.est == pytest.approx(same.tail_ms.est, rel=0.05)
     assert cotenant.promise(planned.write(tmp_path / "plan.yaml")).tenants == checked.tenants
+
+
+def test_a_gpu_too_old_for_the_engine_is_left_out_or_refused_in_a_sentence(tmp_path):
+    file = tmp_path / "chat.yaml"
+    file.write_text(CHAT.replace("device: sim:a100-sxm4-40gb\n", ""), encoding="utf-8")
+    with pytest.raises(cotenant.CotenantError, match="even alone on sim:p100-pcie-16gb: no engine runs chat so"):
+        cotenant.plan(file, "sim:p100-pcie-16gb", seconds=5.0)
+    planned = cotenant.plan(file, "sim:p100-pcie-16gb,sim:a30", seconds=5.0, minimise="devices")
+    assert [device.name for device in planned.devices] == ["sim:a30"]

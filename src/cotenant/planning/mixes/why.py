@@ -123,10 +123,9 @@ def broken(judge: MixJudge, laid: Laid, *, option: int, row: int = 0) -> tuple[s
     if kind.mig is None and any(judge.tenants[laid.mixes.tenants[row, seat]].isolation == "mig" for seat in seats):
         return f"{kind.name} has no MIG, which `isolation: mig` needs", f"MIG of {kind.name}", NEVER, False
     memory = float(laid.predicted.memory_bytes[row].sum())
-    if memory == np.inf:
-        return f"an engine doesn't run {' and '.join(names)} so", f"engine on {kind.name}", NEVER, False
-    if laid.mixes.sharing != "mig" and memory > kind.memory_bytes:
-        sentence = f"{they_need} {memory / _GIB:.1f} GiB of {kind.memory_bytes / _GIB:.1f}"
+    if memory == np.inf or (laid.mixes.sharing != "mig" and memory > kind.memory_bytes):
+        needed = f"{they_need} {memory / _GIB:.1f} GiB of {kind.memory_bytes / _GIB:.1f}"
+        sentence = needed if memory < np.inf else f"no engine runs {' and '.join(names)} so"
         return sentence, f"memory of {kind.name}", memory / kind.memory_bytes, False
     worst: tuple[float, str, str, bool] = (0.0, "", "", False)
     for seat, name in zip(seats, names, strict=True):

@@ -29,8 +29,18 @@ _ROUNDS = 4
 """Simulated requests per request in flight; those of the first round start together and don't count."""
 APART_NS = 1e6
 """Between requests that clients send at the same time: a server's front end reads one after another."""
-_REPEATS = 4
+
+
+def turnaround_ns(request_us: float) -> float:
+    """From the end of a request until the engine sees its client's next: never soon enough for the next step."""
+    return max(request_us * 1e3, APART_NS)
+
+
+_REPEATS = 5
 """Rounds of simulating the steps and fitting the rates."""
+_STARTS = (1.0, 0.0, 5.0)
+"""Times per request, relative to the usual, that rounds begin with: it decides whether requests start together, on
+which the steps depend, and rounds don't leave the one for the other."""
 _LEVEL = 1.645
 """Standard deviations on each side that hold nine in ten."""
 Quantity = Literal["ttft", "tpot"]
@@ -150,7 +160,6 @@ def fit_engine(law: EngineLaw, probes: Sequence[SoloTime], settings: EngineSetti
     """
     usual = np.array([rate.usual for rate in law.rates])
     spread = np.array([rate.spread for rate in law.rates])
-    values = usual
     works: dict[StepShape, Floats] = {}
 
     def work(step: StepShape) -> Floats:
@@ -158,10 +167,17 @@ def fit_engine(law: EngineLaw, probes: Sequence[SoloTime], settings: EngineSetti
             works[step] = law.work(step)
         return works[step]
 
-    for _ in range(_REPEATS):
-        simulated = [_latencies(work, values, probe, settings) for probe in probes]
-        rows = [_rows(law, probe, latencies) for probe, latencies in zip(probes, simulated, strict=True)]
-        values, covariance = _solved(rows, usual, spread)
+    least, values, rows, simulated = inf, usual, list[_Rows](), list[_Simulated]()
+    for start in _STARTS:
+        trial = np.where(np.arange(usual.size) == REQUEST, start * usual, usual)
+        for _ in range(_REPEATS):
+            latencies = [_latencies(work, trial, probe, settings) for probe in probes]
+            equations = [_rows(law, probe, seen) for probe, seen in zip(probes, latencies, strict=True)]
+            cost = _cost(equations, trial) + 0.5 * float(np.sum(((trial - usual) / spread) ** 2))
+            if cost < least:
+                least, values, rows, simulated = cost, trial, equations, latencies
+            trial, _ = _solved(equations, usual, spread)
+    _, covariance = _solved(rows, usual, spread)
     errors = np.array(
         [_errors(rows[at], _solved(rows[:at] + rows[at + 1 :], usual, spread)[0]) for at in range(len(rows))]
     )
@@ -241,6 +257,11 @@ def _rows(law: EngineLaw, probe: SoloTime, simulated: _Simulated) -> _Rows:
     return _Rows(latencies, noise, (latencies[-1] * (device - probe.utilisation))[None])
 
 
+def _cost(rows: Sequence[_Rows], values: Floats) -> float:
+    """How far latencies are from the measured ones, in standard deviations."""
+    return float(sum(np.sum(np.abs(row.latencies @ values - 1.0) / row.noise) for row in rows))
+
+
 def _errors(rows: _Rows, values: Floats) -> Floats:
     """Of the time to the first token and per token; a whole request's error counts for both."""
     return np.broadcast_to(rows.latencies @ values - 1.0, 2)
@@ -293,7 +314,7 @@ def _latencies(
         lambda number: (prompt, answer_tokens(probe, number)),
         until_ns=inf,
         in_flight=in_flight,
-        delay_ns=float(values[REQUEST]) * 1e3,
+        delay_ns=turnaround_ns(float(values[REQUEST])),
         apart_ns=0.0 if probe.tokens_spread else APART_NS,  # answers of equal length would end together for ever
     )
     return _middle(record, np.array(steps), values, skipped=in_flight)

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotenant.prediction.calibration.engine_fit import APART_NS, EngineFit, Quantity
+from cotenant.prediction.calibration.engine_fit import APART_NS, EngineFit, Quantity, turnaround_ns
 from cotenant.prediction.calibration.engine_law import EngineLaw, plain_law
 from cotenant.prediction.engines.alone import serve
 from cotenant.prediction.engines.continuous_batching import Batching
 from cotenant.prediction.engines.step import StepShape
-from cotenant.prediction.interference.profiles import core_slowdowns
+from cotenant.prediction.interference.profiles import even_slowdowns
 from cotenant.prediction.kernels.columns import Floats
 from cotenant.tenancy.load import Load, arrivals_ns
 
@@ -86,7 +86,7 @@ def predicted_load(
         until_ns=until_ns,
         arrivals_ns=due,
         in_flight=load.outstanding,
-        delay_ns=delay_ns,
+        delay_ns=turnaround_ns(fit.value("request_us")),
         apart_ns=APART_NS,
     )
     times = record.tokens()
@@ -114,9 +114,12 @@ def predicted_load(
 
 
 def _slowdown_beside(neighbour: float) -> float:
-    """Of an engine that keeps its cores busy, by a neighbour that wants such a share of them."""
+    """Of an engine that keeps its cores busy, by a neighbour that wants such a share of them: each gets an even part.
+
+    What threads lose by waiting for each other is left out: an engine on a single core was slowed by 1.7.
+    """
     wanted = np.array([[1.0, neighbour]])
-    return float(core_slowdowns(wanted, wanted > 0)[0, 0])
+    return float(even_slowdowns(wanted, wanted > 0)[0, 0])
 
 
 def _ranged(ms: float, half: float) -> PredictedMs:

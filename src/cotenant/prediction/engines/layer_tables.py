@@ -40,9 +40,8 @@ class EnginePart:
     @property
     def format(self) -> Format:
         """Format of the products: 8 bits where the tensor cores have them."""
-        if self.quantised in ("fp8", "int8") and self.gpu.capability >= (8, 9) and self.gpu.tensor_rate("int8") is not None:
-            return "fp8"
-        return "half"
+        eight = self.gpu.capability >= (8, 9) and self.gpu.tensor_rate("int8") is not None
+        return "fp8" if eight and self.quantised in ("fp8", "int8") else "half"
 
     @property
     def weight_bytes(self) -> float:

@@ -208,10 +208,11 @@ class Engines:
                 hint="leave dtype out, or use float16",
             )
         if spec.dtype not in _HALVES or spec.layers != "full":
-            unlike = f"layers {spec.layers}" if spec.dtype in _HALVES else f"dtype {spec.dtype}"
+            key = "layers" if spec.dtype in _HALVES else "dtype"
             raise DoesNotFit(
-                f"{spec.software} is simulated in half precision with all layers, not with {unlike} ({spec.name})",
-                hint=f"leave {unlike.split()[0]} out, or use software eager",
+                f"{spec.software} is simulated in half precision with all layers, not with {key} "
+                f"{getattr(spec, key)} ({spec.name})",
+                hint=f"leave {key} out, or use software eager",
             )
 
     def _model(self, spec: WorkloadSpec) -> LanguageModel | None:

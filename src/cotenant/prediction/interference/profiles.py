@@ -91,7 +91,7 @@ def _summary(trace: Trace) -> tuple[float, ...]:
 
 CROWDED = 0.32
 """Log slowdown beyond an even share, per log of the cores wanted over those there: more threads than cores change
-places and lose their caches. Set with the triples of `predict-truth` under `processes` in view."""
+places, lose their caches and wait for each other. Set with the triples of `predict-truth` under `processes` in view."""
 _CHUNK = 100_000
 
 
@@ -143,7 +143,7 @@ def roofline_shared(profiles: CpuProfiles, mixes: Ints, *, pinned: bool = False)
         cores = placed(profiles.cores, some, 0.0)
         own = cores * there.sum(axis=1, keepdims=True)
         of_cores = np.maximum(own, 1.0) if pinned else core_slowdowns(cores, there)
-        of_memory = _slowdown(placed(profiles.bandwidth, some, 0.0), there)
+        of_memory = even_slowdowns(placed(profiles.bandwidth, some, 0.0), there)
         parts.append(np.where(there, np.log(np.maximum(of_cores, of_memory)), np.nan))
     return np.concatenate(parts) if parts else np.empty(mixes.shape)
 
@@ -156,10 +156,10 @@ def core_slowdowns(wanted: Floats, there: Bools) -> Floats:
         there: Where there is a tenant.
     """
     crowd = np.maximum(wanted.sum(axis=1, keepdims=True, where=there), 1.0) ** CROWDED
-    return np.asarray(crowd * _slowdown(wanted, there))
+    return np.asarray(crowd * even_slowdowns(wanted, there))
 
 
-def _slowdown(demand: Floats, there: Bools) -> Floats:
+def even_slowdowns(demand: Floats, there: Bools) -> Floats:
     """Demand over allocation, where one unit is shared evenly."""
     order = np.sort(np.where(there, demand, np.inf), axis=1)
     count = there.sum(axis=1)
