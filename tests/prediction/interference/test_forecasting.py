@@ -1,16 +1,18 @@
 """Forecasts: every number has a basis, tails follow from the load, and unknowns are reported."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 
+from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.prediction.interference.covariance import CPU
 from cotenant.prediction.interference.forecasting import Asked, forecast_mixes
 from cotenant.prediction.interference.gathered import MeasuredMix
 from cotenant.prediction.interference.predictor import stretched
-from cotenant.prediction.interference.profiles import CROWDED, CpuProfiles, roofline_shared
+from cotenant.prediction.interference.profiles import CROWDED, CpuProfiles, PowerUse, roofline_shared
 from cotenant.tenancy.identity import TenantIdentity
 from cotenant.tenancy.interval import Estimate
 from cotenant.tenancy.load import Load
@@ -122,3 +124,15 @@ def test_a_rarely_busy_neighbour_rarely_slows_others_down():
     rarely = stretched(np.array([0.01, 0.01]), np.array([2.0, 2.0]), weights, np.array([math.nan, 5.0]))
     assert always == pytest.approx([0.02, 0.02])
     assert rarely[0] == pytest.approx(0.01 * (1 + 5 * 0.02))
+
+
+def test_energy_per_request_adds_up_to_the_power_however_many_run_at_once():
+    """A takes 10 ms alone, so that 400 a second are more than one after another could be."""
+    loads = {"a": Load.model_validate("poisson(400)"), "b": Load.model_validate("poisson(2)")}
+    gpu = find_gpu("a100-sxm4-40gb")
+    known = replace(
+        asked(loads=loads), power=PowerUse(gpu, np.full(3, 0.005), np.full(3, 0.001)), batching=frozenset({"a"})
+    )
+    (mix,) = forecast_mixes(known, [("a", "b")], ["processes"]).mixes
+    of_a, of_b = (tenant.energy_j.est for tenant in mix.tenants)
+    assert 400 * of_a + 2 * of_b == pytest.approx(mix.power_w.est)

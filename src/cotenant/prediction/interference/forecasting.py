@@ -254,7 +254,10 @@ def _drawn(
     for name, number, slowdown in zip(group, numbers, slowdowns, strict=True):
         alone = float(asked.solo_s[number])
         load = at_rate(asked.loads.get(name), alone)
-        rates.append(min(1 / (alone * slowdown), math.inf if load is None else load.rate_rps or math.inf))
+        served = 1 / (alone * slowdown)
+        if load is not None and load.rate_rps:  # several at once: more than one after another
+            served = load.rate_rps if name in asked.batching else min(served, load.rate_rps)
+        rates.append(served)
     watts, joules = asked.power.drawn(numbers, rates)
     return Interval(watts, None, None), [Interval(energy, None, None) for energy in joules]
 
