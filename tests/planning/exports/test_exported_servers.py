@@ -149,8 +149,8 @@ def test_mig_instances_are_made_for_servers(machine):
 def test_servers_listen_on_this_machine_only_and_get_memory_sequences_and_length(first_port):
     files = files_for("vllm,triton", mixed(), MODELS)
     assert (
-        f"--host 127.0.0.1 --port {first_port + 1} --gpu-memory-utilization 0.1 --max-num-seqs 4 --max-model-len 320"
-        in files["plan.sh"]
+        f"--host 127.0.0.1 --port {first_port + 1} --gpu-memory-utilization 0.1 --max-num-seqs 4 "
+        "--max-num-batched-tokens 2048 --max-model-len 320" in files["plan.sh"]
     )
     doors = (
         f"--http-address=127.0.0.1 --grpc-address=127.0.0.1 --metrics-address=127.0.0.1 --http-port={first_port + 2}"
@@ -159,5 +159,5 @@ def test_servers_listen_on_this_machine_only_and_get_memory_sequences_and_length
     triton = json.loads(files_for("triton", mixed(), MODELS)["triton/chat/chat/1/model.json"])
     assert triton == {
         "model": "meta-llama/Llama-3.2-3B", "gpu_memory_utilization": 0.1, "max_num_seqs": 4,
-        "tensor_parallel_size": 1, "max_model_len": 320,
+        "tensor_parallel_size": 1, "max_num_batched_tokens": 2048, "max_model_len": 320,
     }  # fmt: skip

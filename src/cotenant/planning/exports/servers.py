@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cotenant.planning.exports.model import CannotExpress, ExportedDevice, ExportedPlan, ExportedTenant
+from cotenant.prediction.engines import ENGINES
 
 FIRST_PORT = 8000
 HOST = "127.0.0.1"
@@ -92,6 +93,8 @@ def command(device: ExportedDevice, tenant: ExportedTenant, port: int) -> Server
         "--gpu-memory-utilization", f"{memory_fraction(device, tenant):g}",
         "--max-num-seqs", str(tenant.items_at_once),
     ]  # fmt: skip
+    if (tokens := step_tokens(device, tenant)) is not None:
+        words += ["--max-num-batched-tokens", str(tokens)]
     if model.longest is not None:
         words += ["--max-model-len", str(model.longest)]
     if model.dtype in DTYPES:
@@ -108,6 +111,12 @@ def command(device: ExportedDevice, tenant: ExportedTenant, port: int) -> Server
         image="vllm/vllm-openai:latest",
         notes=(*model_note(tenant), *software_note(tenant, "vLLM", runs=["vllm"])),
     )
+
+
+def step_tokens(device: ExportedDevice, tenant: ExportedTenant) -> int | None:
+    """Tokens of a step as planned, which vLLM would choose by the memory that it sees; None unless planned in vLLM."""
+    engine = ENGINES.get(tenant.software)
+    return None if engine is None else engine.limits(device.kind, device.memory_bytes / 2**30)[1]
 
 
 def memory_fraction(device: ExportedDevice, tenant: ExportedTenant) -> float:

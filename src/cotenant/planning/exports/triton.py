@@ -4,7 +4,15 @@ from typing import Any
 
 from cotenant.planning.exports.model import ExportedDevice, ExportedTenant
 from cotenant.planning.exports.quoting import json_text
-from cotenant.planning.exports.servers import DTYPES, HOST, ServerCommand, memory_fraction, model_note, software_note
+from cotenant.planning.exports.servers import (
+    DTYPES,
+    HOST,
+    ServerCommand,
+    memory_fraction,
+    model_note,
+    software_note,
+    step_tokens,
+)
 
 QUEUED = 0.5
 """A request that has waited for this fraction of its limit can no longer finish in time."""
@@ -98,6 +106,8 @@ def _vllm(device: ExportedDevice, tenant: ExportedTenant) -> str:
         "max_num_seqs": tenant.items_at_once,
         "tensor_parallel_size": device.gpus,
     }
+    if (tokens := step_tokens(device, tenant)) is not None:
+        settings["max_num_batched_tokens"] = tokens
     if model.longest is not None:
         settings["max_model_len"] = model.longest
     if model.dtype in DTYPES:

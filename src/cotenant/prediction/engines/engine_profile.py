@@ -8,8 +8,6 @@ asynchronous scheduling promises, fits none of the public data.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from cotenant.prediction.gpu import GpuSpec
-
 
 @dataclass(frozen=True, slots=True)
 class EngineProfile:
@@ -48,9 +46,9 @@ class EngineProfile:
         names = ("step_us", "sequence_us", "prompt_us", "request_us", "token_us", "eager_us")
         return replace(self, **{name: getattr(self, name) * factor for name in names})
 
-    def limits(self, gpu: GpuSpec) -> tuple[int, int]:
+    def limits(self, gpu: str, memory_gib: float) -> tuple[int, int]:
         """Sequences and tokens of a step by default, which depend on the GPU's memory, except on an A100."""
-        large = gpu.memory_gib >= _LARGE_GIB and not gpu.name.startswith("a100")
+        large = memory_gib >= _LARGE_GIB and "a100" not in gpu.lower()
         return (1024, 8192) if large else (256, 2048)
 
 

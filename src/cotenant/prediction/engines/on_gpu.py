@@ -47,7 +47,7 @@ class Engines:
             DoesNotFit: The engine doesn't run on such a GPU, or the request is longer than the model's context.
         """
         model, profile, part = self._known(spec), _profile(spec), self._part(spec)
-        needed = engine_bytes(model, part, profile, most_tokens=profile.limits(self._gpu)[1])
+        needed = engine_bytes(model, part, profile, most_tokens=self._limits(spec)[1])
         return int(needed + self.sequence_bytes(spec))
 
     def sequence_bytes(self, spec: WorkloadSpec) -> float:
@@ -73,7 +73,7 @@ class Engines:
             DeviceError: There are too few probes, or no such engine could be that fast.
         """
         profile = _profile(spec)
-        sequences, tokens = profile.limits(self._gpu)
+        sequences, tokens = self._usual_limits(profile)
         if len(probes) < LEAST_PROBES:
             raise DeviceError(
                 f"{probes[0].row}: {len(probes)} probes of {spec.name} can't calibrate an engine",
@@ -160,8 +160,11 @@ class Engines:
 
     def _limits(self, spec: WorkloadSpec) -> tuple[int, int]:
         """Sequences and tokens of a step."""
-        sequences, tokens = _profile(spec).limits(self._gpu)
+        sequences, tokens = self._usual_limits(_profile(spec))
         return spec.at_once or sequences, tokens
+
+    def _usual_limits(self, profile: EngineProfile) -> tuple[int, int]:
+        return profile.limits(self._gpu.name, self._gpu.memory_gib)
 
     def _steps(self, spec: WorkloadSpec, part: Part, clock_mhz: float, profile: EngineProfile) -> StepTimes:
         step = self._gpu.clocks_mhz.step
@@ -171,7 +174,7 @@ class Engines:
             self._times[key] = StepTimes(
                 self._known(spec),
                 self._part(spec, part, clock),
-                most_tokens=profile.limits(self._gpu)[1],
+                most_tokens=self._usual_limits(profile)[1],
                 graph_tokens=profile.graph_tokens,
                 attention=profile.attention,
             )
