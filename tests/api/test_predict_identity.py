@@ -63,6 +63,7 @@ def test_a_prefill_and_a_chat_tenant_of_one_model_are_not_averaged(two_modes: tu
         {"params": {"size": 3}},
         {"weights": "/models/other"},
         {"parallel": 2},
+        {"prefix_hits": 0.5},
         {"threads": 3},
         {"train": True},
     ],

@@ -78,6 +78,7 @@ def test_a_tenant_keeps_all_its_settings():
         "tf32": True,
         "attention": "unfused",
         "channels_last": True,
+        "prefix_hits": "60%",
         "loading": "40ms",
         "mode": "generate",
         "tokens": 4,
@@ -107,6 +108,7 @@ def test_a_tenant_keeps_all_its_settings():
             )
         },
         "channels_last": True,
+        "prefix_hits": 0.6,
         "loading_s": 0.04,
         "params": {"size": 3},
         "seed": 9,

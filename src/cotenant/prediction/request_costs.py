@@ -5,7 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 from cotenant.prediction.contention.layout import Part, whole_of
-from cotenant.prediction.engines.step import StepShape
+from cotenant.prediction.engines.step import StepShape, prompt_step
 from cotenant.prediction.kernels.request import RequestKernels
 from cotenant.prediction.simulated_gpu import UNCONTROLLED, Controls, SimulatedGpu
 from cotenant.scheduling import BatchCurve, ChunkCost, TenantCosts, some_batches
@@ -67,7 +67,7 @@ def request_costs(
 
         sizes = some_batches(min(most, engine.held))
         context = engine.prompt + engine.output / 2
-        prompt = step(StepShape(queries=(float(engine.prompt),), contexts=(0.0,)))
+        prompt = step(prompt_step(engine.prompt, spec.prefix_hits))
         return _generating(prompt, {size: step(StepShape(size, size * context)) for size in sizes}, engine.output)
     sizes, outputs = some_batches(most), sum(stage == "decode" for stage in request(1).stages) + 1
     if outputs == 1 or gpu.family(spec) != "decoder":

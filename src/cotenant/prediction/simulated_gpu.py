@@ -231,7 +231,7 @@ class SimulatedGpu:
         key = spec.model_dump_json()
         if key not in self._requests:
             whole = self.describing.request(
-                spec.model_copy(update={"parallel": 1, "at_once": None})
+                spec.model_copy(update={"parallel": 1, "at_once": None, "prefix_hits": 0.0})
             )  # traced once, however it is split
             self._requests[key] = self._as_executed(replace(whole, spec=spec))
         return self._requests[key]

@@ -28,8 +28,8 @@ from cotenant.tenancy.values import (
     Controls,
     Count,
     Frozen,
-    Interval,
     Name,
+    PartOfOne,
     Seconds,
     SecondsOrZero,
     Seed,
@@ -80,7 +80,7 @@ class Before(Frozen):
 class Until(Frozen):
     """When the answer is precise enough."""
 
-    interval: Interval = Field(
+    interval: PartOfOne = Field(
         description="Relative half-width of every slowdown's interval at which the run stops.", examples=["3%"]
     )
 

@@ -26,6 +26,7 @@ SHOWN_AS = {
     "version": "version {}",
     "quantised": "{} weights",
     "parallel": "{} GPUs",
+    "prefix_hits": "{:.0%} of prompts cached",
     "layers": "layers {}",
     "weights": "weights {}",
     "params": "params {}",
@@ -63,6 +64,7 @@ class TenantIdentity:
     quantised: str | None = None
     """Empty: as the number format says."""
     parallel: int | None = None
+    prefix_hits: float | None = None
     train: bool | None = None
     layers: str | None = None
     weights: str | None = None
@@ -119,6 +121,7 @@ class TenantIdentity:
             loading_s=spec.loading_s,
             quantised=spec.quantised or "",
             parallel=spec.parallel,
+            prefix_hits=spec.prefix_hits,
             train=spec.train,
             layers=spec.layers,
             weights=spec.weights or "",
@@ -170,6 +173,7 @@ class TenantIdentity:
                 "loading_s": self.loading_s or 0.0,
                 "quantised": self.quantised or None,
                 "parallel": self.parallel or 1,
+                "prefix_hits": self.prefix_hits or 0.0,
                 "train": bool(self.train),
                 "layers": self.layers or "full",
                 "params": json.loads(self.params or "{}"),

@@ -22,6 +22,7 @@ from cotenant.tenancy.values import (
     Name,
     Options,
     Parallel,
+    PartOfOne,
     Priority,
     QuantisedName,
     SecondsOrZero,
@@ -199,6 +200,12 @@ class TenantEntry(Frozen):
         description="Number of GPUs to split layers over (tensor parallelism), on simulated GPUs.",
         examples=[2],
     )
+    prefix_hits: PartOfOne | None = Field(
+        default=None,
+        description="Share of each prompt that an engine finds in its cache, such as a common beginning; on simulated "
+        "GPUs.",
+        examples=[0.6],
+    )
     loading: SecondsOrZero = Field(
         default=0.0,
         description="Host time per request besides launches, while the device computes, such as loading and preparing "
@@ -360,6 +367,7 @@ class TenantEntry(Frozen):
             software=self.software[0] if self.software else None,
             quantised=self.quantised,
             parallel=self.parallel,
+            prefix_hits=self.prefix_hits or 0.0,
             train=self.train,
             layers=self.layers,
             weights=self.weights,

@@ -223,7 +223,7 @@ AutoSecondsOrZero = Annotated[
     PlainSerializer(_auto_written),
     WithJsonSchema(_AUTO_SCHEMA),
 ]
-Interval = Annotated[
+PartOfOne = Annotated[
     float,
     PlainValidator(share_of_one),
     PlainSerializer(share_written),

@@ -58,6 +58,8 @@ class WorkloadSpec(BaseModel):
     """Number of GPUs each layer is split over (tensor parallelism). Simulated only."""
     at_once: int | None = Field(default=None, ge=1)
     """Most sequences, or waiting requests, that a server executes together; None for its default. Simulated only."""
+    prefix_hits: float = Field(default=0.0, ge=0, lt=1)
+    """Share of each prompt that an engine finds in its cache. Simulated only."""
     loading_s: float = Field(default=0.0, ge=0)
     """Host time per request besides launches, overlapping with the device: loading its data. Simulated only."""
     train: bool = False

@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 
 from cotenant.devices.simulated.simulated_gpu import open_simulated
-from cotenant.errors import DoesNotFit
+from cotenant.errors import DoesNotFit, WorkloadError
 from cotenant.prediction.contention.layout import whole_of
 from cotenant.prediction.engines.alone import serve, step_ns
 from cotenant.prediction.engines.continuous_batching import Batching
 from cotenant.prediction.engines.engine_profile import ENGINES
 from cotenant.prediction.engines.tails import EngineLoads, engine_times
+from cotenant.prediction.request_costs import request_costs
 from cotenant.tenancy.load import Load, arrivals_ns
+from cotenant.workloads import find
 from cotenant.workloads.protocol import WorkloadSpec
 
 GPU = open_simulated("sim:a100-sxm4-40gb")
@@ -95,3 +97,21 @@ def test_what_an_engine_does_not_run_is_refused_in_a_sentence(gpu, changes, sent
     device = open_simulated(f"sim:{gpu}")
     with pytest.raises(DoesNotFit, match=sentence):
         device.memory_bytes(SPEC.model_copy(update=changes))
+
+
+def test_hits_in_the_prefix_cache_shorten_the_first_token_and_serve_more():
+    cold, warm = (queue_of(seq=2048, prefix_hits=hits) for hits in (0.0, 0.75))
+    first = [engine_times(engine, None, in_flight=1, steps=2000).ttft.quantile(0.5)[1] for engine in (cold, warm)]
+    assert 0.2 < first[1] / first[0] < 0.6
+    rates = [EngineLoads(engine, due_s).capacity_rps for engine in (cold, warm)]
+    assert rates[1] > 1.3 * rates[0]
+    costs = [
+        request_costs(GPU, SPEC.model_copy(update={"seq": 2048, "prefix_hits": hits}), 1, clock_of=lambda _: None)
+        for hits in (0.0, 0.75)
+    ]
+    assert 0.2 < costs[1].chunks[0].p50_s / costs[0].chunks[0].p50_s < 0.6
+
+
+def test_hits_in_a_prefix_cache_are_an_engines_alone():
+    with pytest.raises(WorkloadError, match="`prefix_hits` is for engines"):
+        find("llama-3.2-1b").check(SPEC.model_copy(update={"software": "compile", "prefix_hits": 0.5}))

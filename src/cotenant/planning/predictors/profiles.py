@@ -216,7 +216,8 @@ class Simulation:
         most = min(queue.settings.max_sequences, queue.held)
         usual = float(engine.fact("sequences_per_step", rate, scale)) if rate > 0 else most
         sequences = int(np.clip(round(usual) if np.isfinite(usual) else most, 1, most))
-        prompts = sequences * queue.prompt / queue.output  # as many tokens are read as requests are completed
+        read = queue.prompt * (1 - queue.settings.prefix_hits)
+        prompts = sequences * read / queue.output  # as many tokens are read as requests are completed
         step = StepShape(sequences, sequences * (queue.prompt + queue.output / 2), (max(prompts, 1.0),), (0.0,))
         gpu = self.gpus[device]
         trace = gpu.engine_step(spec, part, step, clock_mhz=gpu.locked_clock(part, clock_mhz))

@@ -14,7 +14,7 @@ from cotenant.prediction.engines.continuous_batching import EngineSettings
 from cotenant.prediction.engines.engine_profile import ENGINES, EngineProfile
 from cotenant.prediction.engines.language_model import LanguageModel, language_model
 from cotenant.prediction.engines.layer_tables import EnginePart
-from cotenant.prediction.engines.step import StepShape, StepTimes
+from cotenant.prediction.engines.step import StepShape, StepTimes, prompt_step
 from cotenant.prediction.engines.step_traces import StepTraces
 from cotenant.prediction.engines.tails import EngineQueue
 from cotenant.prediction.engines.tenant import EngineLoad, EngineTenant
@@ -97,7 +97,7 @@ class Engines:
         held = blocks * profile.block_tokens / (prompt + output)
         running = max(1, int(min(in_flight, sequences, held)))
         decode_ns, _ = step_ns(profile, times, StepShape(running, running * (prompt + output / 2)))
-        prompt_ns, _ = step_ns(profile, times, StepShape(queries=(float(prompt),), contexts=(0.0,)))
+        prompt_ns, _ = step_ns(profile, times, prompt_step(prompt, spec.prefix_hits))
         return (decode_ns * output + prompt_ns * running) * max(1.0, in_flight / running) / 1e9
 
     def tenant(
@@ -154,7 +154,7 @@ class Engines:
         blocks = cache_blocks(
             self._known(spec), self._part(spec, part), profile, most_tokens=tokens, memory_bytes=memory_bytes
         )
-        settings = EngineSettings(sequences, tokens, blocks, profile.block_tokens)
+        settings = EngineSettings(sequences, tokens, blocks, profile.block_tokens, spec.prefix_hits)
         settings.check(*_lengths(spec))
         return settings
 
@@ -169,7 +169,12 @@ class Engines:
     def _steps(self, spec: WorkloadSpec, part: Part, clock_mhz: float, profile: EngineProfile) -> StepTimes:
         step = self._gpu.clocks_mhz.step
         clock = max(round(clock_mhz / step), 1) * step
-        key = (spec.model_copy(update={"at_once": None}).model_dump_json(), part, clock, profile.attention)
+        key = (
+            spec.model_copy(update={"at_once": None, "prefix_hits": 0.0}).model_dump_json(),
+            part,
+            clock,
+            profile.attention,
+        )
         if key not in self._times:
             self._times[key] = StepTimes(
                 self._known(spec),

@@ -51,6 +51,11 @@ class StepShape:
         return self.decoding + len(self.queries)
 
 
+def prompt_step(prompt: float, hits: float) -> StepShape:
+    """A step with one prompt, of which this share is in the cache."""
+    return StepShape(queries=(prompt * (1 - hits),), contexts=(prompt * hits,))
+
+
 class StepTimes:
     """Times of a model's steps on a part of a GPU."""
 

@@ -25,6 +25,7 @@ def build_model(entry: ModelEntry, spec: WorkloadSpec, place: Place) -> Built:
     simulated = {
         "quantised": spec.quantised,
         "parallel": spec.parallel > 1,
+        "prefix_hits": spec.prefix_hits,
         "attention": spec.attention == "looped",
         "loading": spec.loading_s,
     }

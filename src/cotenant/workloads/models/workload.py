@@ -151,6 +151,10 @@ def _check_software(entry: ModelEntry, spec: WorkloadSpec) -> None:
         raise WorkloadError(
             f"{entry.name}: `quantised` and `parallel` are for language models", hint="leave them out here"
         )
+    if spec.prefix_hits and (spec.software != "vllm" or spec.mode != "generate"):
+        raise WorkloadError(
+            f"{entry.name}: `prefix_hits` is for engines", hint="use software: vllm and mode: generate, or leave it out"
+        )
     if spec.mode in ("decode", "generate") and spec.software in ("onnxruntime", "tensorrt"):
         raise WorkloadError(
             f"{entry.name}: `software: {spec.software}` has no KV cache for mode {spec.mode}",
