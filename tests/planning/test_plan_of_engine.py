@@ -37,7 +37,9 @@ def test_a_single_chat_tenant_is_planned_checked_and_promised(tmp_path):
 def test_a_gpu_too_old_for_the_engine_is_left_out_or_refused_in_a_sentence(tmp_path):
     file = tmp_path / "chat.yaml"
     file.write_text(CHAT.replace("device: sim:a100-sxm4-40gb\n", ""), encoding="utf-8")
-    with pytest.raises(cotenant.CotenantError, match="even alone on sim:p100-pcie-16gb: no engine runs chat so"):
+    with pytest.raises(cotenant.CotenantError, match="vllm doesn't run on NVIDIA Tesla P100"):
         cotenant.plan(file, "sim:p100-pcie-16gb", seconds=5.0)
+    with pytest.raises(cotenant.CotenantError, match="even alone on sim:p100-pcie-16gb: no engine runs chat so"):
+        cotenant.plan(file, "sim:p100-pcie-16gb,sim:p100-sxm2-16gb", seconds=5.0, minimise="devices")
     planned = cotenant.plan(file, "sim:p100-pcie-16gb,sim:a30", seconds=5.0, minimise="devices")
     assert [device.name for device in planned.devices] == ["sim:a30"]

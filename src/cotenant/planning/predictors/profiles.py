@@ -1,7 +1,6 @@
 """Every tenant alone on every part of a simulated GPU."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -297,6 +296,15 @@ class Simulation:
             self._powers[key] = mean_w(self.gpus[device].gpu, Activity(key[1], key[2]), clock_mhz)
         return self._powers[key]
 
+    def _needed(self, gpu: "SimulatedGpu", spec: "WorkloadSpec") -> float:
+        """Memory of an engine with a request; infinite where it doesn't run at all, but may elsewhere."""
+        try:
+            return float(gpu.memory_bytes(spec))
+        except DoesNotFit:
+            if len(self.gpus) == 1:
+                raise
+            return np.inf
+
     def _found(
         self, device: str, tenant: int, batch: int, part: Part | None = None, *, clock_mhz: float | None = None
     ) -> PartProfile:
@@ -306,9 +314,7 @@ class Simulation:
             try:
                 return self._engine(device, tenant, batch, part, clock_mhz)
             except DoesNotFit:
-                with suppress(DoesNotFit):  # it doesn't run there at all
-                    return replace(NO_ROOM, memory_bytes=float(gpu.memory_bytes(self.spec(device, tenant, batch))))
-                return NO_ROOM
+                return replace(NO_ROOM, memory_bytes=self._needed(gpu, self.spec(device, tenant, batch)))
         trace, first, outputs = self.trace(device, tenant, batch, part, clock_mhz)
         alone = trace.alone_ns()
         until = alone if first < 0 else trace.alone_ns(first + 1)
