@@ -3,6 +3,8 @@
 import asyncio
 import re
 import struct
+import subprocess
+import sys
 
 import pytest
 
@@ -408,3 +410,30 @@ def test_a_method_that_is_not_offered_is_unimplemented():
         return raised.value.code()
 
     assert run(scenario) is grpc.StatusCode.UNIMPLEMENTED
+
+
+RUBBISH = """
+import asyncio
+from cotenant.serving.grpc.listener import listening
+
+def frame(kind, flags, stream, body):
+    return len(body).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + body
+
+async def main():
+    async with listening(None, "127.0.0.1", 0, body=1, calls=1, tls=None) as address:
+        reader, writer = await asyncio.open_connection(*address.split(":"))
+        status = bytes([0, 7]) + b":status" + bytes([3]) + b"abc"
+        writer.write(b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n" + frame(4, 0, 0, b"") + frame(1, 4, 1, status))
+        writer.write(frame(6, 0, 0, b"answered"))
+        await reader.readuntil(b"answered")
+        writer.close()
+
+asyncio.run(main())
+"""
+
+
+def test_what_a_client_sends_writes_nothing_to_stderr():
+    done = subprocess.run(
+        [sys.executable, "-c", RUBBISH], capture_output=True, text=True, timeout=pace.seconds(60), check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

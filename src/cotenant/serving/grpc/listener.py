@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -37,6 +38,7 @@ async def listening(
     Raises:
         ServingError: The package isn't installed, or the port is unavailable.
     """
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # or whatever a client sends may write lines of its own to stderr
     try:
         from grpc import aio
     except ImportError:
