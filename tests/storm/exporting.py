@@ -39,6 +39,10 @@ devices:
       expected:
         p99: {limit_ms: 500.0, lower_ms: 4.04407, estimate_ms: 10.1721, upper_ms: 25.0151}
 """
+GENERATING = PLAN[: PLAN.index("    embed:")]
+"""A plan that servers of language models can express too."""
+TURNS = PLAN.replace("sharing: mps", "sharing: processes")
+"""A plan that tools without a way to share can express too."""
 TOOLS = (
     "cotenant", "vllm", "triton", "compose", "systemd", "llama-swap", "shell", "kubernetes", "kubernetes-device-plugin",
     "kubernetes-hami", "kubernetes-kai", "ray", "vllm,triton", "compose,vllm",
@@ -54,8 +58,8 @@ _NAMED = ("chat", "embed", "gpt2", "bert-base", "sim:a100-sxm4-40gb#0", "mps", "
 
 def hostile(rng: random.Random, mark: Path) -> str:
     """A plan in which one or two names are commands."""
-    text = PLAN
-    for name in rng.sample(_NAMED, rng.choice((1, 1, 2))):
+    text = rng.choice((PLAN, GENERATING, TURNS))
+    for name in rng.sample([name for name in _NAMED if f" {name}" in text], rng.choice((1, 1, 2))):
         command = json.dumps(rng.choice(_COMMANDS).replace("MARK", str(mark)))
         text = text.replace(f": {name}\n", f": {command}\n").replace(f"    {name}:\n", f"    {command}:\n")
         text = text.replace(f"workload: {name},", f"workload: {command},")

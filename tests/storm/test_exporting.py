@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from cotenant.cli.main import main
-from tests.storm.exporting import PLAN, executed, hostile
+from tests.storm.exporting import GENERATING, PLAN, TOOLS, TURNS, executed, hostile
 
 
 @pytest.mark.parametrize(("line", "found"), [("echo $(>{mark})", True), ("echo '$(>{mark})'", False)])
@@ -16,15 +16,22 @@ def test_a_name_that_a_script_executes_is_found(tmp_path, line, found):
     assert executed(tmp_path, mark) is found
 
 
-def test_a_sound_plan_is_exported_and_its_scripts_execute_nothing(tmp_path, capsys):
-    (tmp_path / "plan.yaml").write_text(PLAN)
-    assert main(["plan", str(tmp_path / "plan.yaml"), "--export", str(tmp_path / "out"), "--for", "shell"]) == 0
-    assert list((tmp_path / "out").rglob("*.sh"))
-    assert not executed(tmp_path / "out", tmp_path / "mark")
+def test_every_tool_can_express_a_sound_plan_and_its_scripts_execute_nothing(tmp_path, capsys):
+    for tool in TOOLS:
+        codes = []
+        for number, text in enumerate((PLAN, GENERATING, TURNS)):
+            (tmp_path / "plan.yaml").write_text(text)
+            out = tmp_path / f"{tool}-{number}"
+            codes.append(main(["plan", str(tmp_path / "plan.yaml"), "--export", str(out), "--for", tool]))
+        assert 0 in codes, tool
+    assert list(tmp_path.rglob("*.sh"))
+    assert not executed(tmp_path, tmp_path / "mark")
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_hostile_plans_differ_from_a_sound_one_in_names_only(seed, tmp_path):
     changed = yaml.safe_load(hostile(random.Random(seed), tmp_path))
-    assert changed != yaml.safe_load(PLAN)
-    assert [len(device["tenants"]) for device in changed["devices"]] == [2]
+    sound = [yaml.safe_load(text) for text in (PLAN, GENERATING, TURNS)]
+    assert changed not in sound
+    counts = [[len(device["tenants"]) for device in plan["devices"]] for plan in (changed, *sound)]
+    assert counts[0] in counts[1:]
