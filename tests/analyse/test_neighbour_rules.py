@@ -102,6 +102,22 @@ def test_why_nothing_can_be_said(activity, why):
     assert found.experiment[0] == 6
 
 
+def test_a_level_counts_from_the_fewest_settled_intervals():
+    def compared(length):
+        activity = np.zeros(300)
+        activity[100 : 100 + length] = 10.0
+        seen = (series("chat", n=300), series("train", n=300, activity=activity))
+        levels = [levels_of(each.activity) for each in seen]
+        settled = int((influence._settled(levels[1].at) & (levels[1].at == 2)).sum())
+        return settled, influence._pair(seen, levels, 0, 1)[0] is not None
+
+    by_settled = dict(compared(length) for length in range(1, 40))
+    assert {influence.FEWEST - 1, influence.FEWEST} <= by_settled.keys()
+    assert [settled for settled, enough in by_settled.items() if enough] == [
+        settled for settled in by_settled if settled >= influence.FEWEST
+    ]
+
+
 def test_neighbours_that_are_always_busy_together_cant_be_told_apart():
     load = switching()
     found = influences(

@@ -125,6 +125,14 @@ def test_a_run_is_compared_with_another_block_by_block():
     assert sum(each.seen.n for each in found if each.seen.run == "x") == pytest.approx(240 * 11, rel=0.02)
 
 
+def test_only_tenants_that_all_runs_have_are_compared():
+    both = run("x", 0.1)
+    other = series("b", both.watched.series[0].units, 0.2 * np.ones(240))
+    both = WatchedRun("x", "mps", watched([tenant("a"), tenant("b")], [*both.watched.series, other]))
+    found, _ = block_evidence([both, run("y", 0.15)])
+    assert {(each.seen.tenant, each.seen.mix) for each in found} == {("a", "a")}
+
+
 def test_what_else_differs_between_runs_is_noted():
     _, notes = block_evidence([run("x", 0.1, rate=10.0), run("y", 0.1, rate=11.1, sharing="streams")])
     assert notes == [

@@ -20,9 +20,10 @@ from cotenant.tenancy.interval import Estimate, Missing
 SECONDS = np.arange(0.0, 121.0, 1.0)
 
 
-def totals(name="chat", **roles):
+def totals(name="chat", since_s=0.0, **roles):
     """Counters that grow by so much a second, read every second for two minutes."""
-    return TenantTotals(name, "vllm", {role: Totals(SECONDS, rate * SECONDS) for role, rate in roles.items()})
+    read = {role: Totals(since_s + SECONDS, rate * SECONDS) for role, rate in roles.items()}
+    return TenantTotals(name, "vllm", read)
 
 
 def test_the_figures_of_a_tenant_are_rates_and_means_of_what_was_added():
@@ -44,6 +45,13 @@ def test_the_figures_of_a_tenant_are_rates_and_means_of_what_was_added():
     assert series.activity == pytest.approx([260.0] * 40)
     assert (series.cores[0], series.gpu[0]) == pytest.approx((1.5, 0.25))
     assert series.lengths == (), "a time per token doesn't depend on the lengths of requests"
+
+
+def test_the_time_of_day_changes_no_figure():
+    roles = {"requests": 2.0, "latency_s": 0.4, "latency_count": 2.0, "cpu_s": 1.5}
+    early, late = (watched_of([totals(since_s=since, **roles)], device="d") for since in (0.0, 86_400.0))
+    assert (late.since_s, late.minutes, late.tenants) == (86_400.0, early.minutes, early.tenants)
+    assert late.tenants[0].rate_rps == 2.0
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,13 @@ def test_pairs_that_differ_and_by_how_much():
     assert found.median_effect == pytest.approx(abs(summary.robust_effect(10 + wave, 13 + wave)))
 
 
+def test_the_median_effect_is_that_of_all_pairs_that_differ():
+    wave = np.resize([-1.0, 0.0, 1.0], 60)
+    found = summary.alikeness(fleet([list(level + wave) for level in (10, 13, 18)], 60))
+    assert (found.pairs, found.differing) == (3, 3)
+    assert found.median_effect == pytest.approx(abs(summary.robust_effect(wave, 5 + wave))), "of 3, 5 and 8"
+
+
 def test_robust_effects_where_nothing_scatters():
     assert summary.robust_effect(np.array([1.0, 1.0]), np.array([1.0])) == 0.0
     assert summary.robust_effect(np.array([1.0, 1.0]), np.array([2.0])) == -math.inf
