@@ -56,6 +56,10 @@ GALLERY = {
 } | {
     "report-detail": ("report#detail", "light", 900),
     "report-work": ("report#work", "light", 900),
+    "devices": ("devices", "light", 1120),
+    "devices-dark": ("devices", "dark", 1120),
+    "ui": ("ui", "light", 620),
+    "ui-dark": ("ui", "dark", 620),
     "quick": ("quick", "light", 900),
 }
 """File, page, look and height of what the documentation shows: the first screen of every page in three looks.
