@@ -34,6 +34,20 @@ def hangs() -> Request:
     return _from_request(WARM, threading.Event().wait)
 
 
+def is_killed(params: Mapping[str, Any]) -> Request:
+    """Is killed after some requests of the trial in which a file is there."""
+    file, left = Path(params["file"]), 20
+
+    def request() -> None:
+        nonlocal left
+        time.sleep(0.002)
+        left -= file.exists()
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return request
+
+
 def raises(params: Mapping[str, Any]) -> Request:
     """Raises at one request, or at all from there on."""
     left = params.get("times", 10**9)

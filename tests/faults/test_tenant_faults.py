@@ -3,7 +3,6 @@
 import os
 import select
 import signal
-import threading
 from pathlib import Path
 
 import pytest
@@ -35,23 +34,24 @@ def assert_usable(records):
     assert records.trial["verdict"] != "invalid", records.trial["reasons"]
 
 
-def test_a_tenant_that_is_killed_in_the_middle_of_a_trial(serve):
-    before = serve(calm(), calm("victim"))
+def test_a_tenant_that_is_killed_in_the_middle_of_a_trial(serve, tmp_path):
+    file = tmp_path / "now"
+    victim = bad("is_killed", file=str(file))
+    before = serve(calm(), victim)
     assert_usable(before)
-    pid = of(before, "victim")["pid"]
-    killer = threading.Timer(0.3, os.kill, (pid, signal.SIGKILL))
-    killer.start()
-    during = serve(calm(), calm("victim"), window_s=1.0)
-    killer.join()
-    assert_lost(during, "victim was killed by SIGKILL")
+    pid = of(before, "bad")["pid"]
+    file.touch()
+    during = serve(calm(), victim, window_s=1.0)
+    file.unlink()
+    assert_lost(during, "bad was killed by SIGKILL")
     assert "sharing_verified" not in during.trial["failed_checks"], "dead tenants are not asked where they run"
-    assert of(during, "victim")["error"] == "was killed by SIGKILL"
-    assert recorded(during, "victim") > 0, "its served requests are kept"
+    assert of(during, "bad")["error"] == "was killed by SIGKILL"
+    assert recorded(during, "bad") > 0, "its served requests are kept"
     assert during.requests["done_ns"].min() > 0
     assert recorded(during, "calm") < 0.9 * 1000 / 2, "the others stop early: nothing is left to measure"
-    after = serve(calm(), calm("victim"))
+    after = serve(calm(), victim)
     assert_usable(after)
-    assert of(after, "victim")["pid"] != pid
+    assert of(after, "bad")["pid"] != pid
     assert of(after, "calm")["pid"] == of(before, "calm")["pid"], "innocent tenants stay up"
 
 
