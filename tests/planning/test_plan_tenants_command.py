@@ -1,5 +1,7 @@
 """`cotenant plan tenants.yaml`: the answer first, all problems of a file at once, and a check of the plan."""
 
+import contextlib
+import io
 import json
 import re
 import signal
@@ -131,13 +133,21 @@ def test_requests_at_once_are_a_number_a_list_or_a_range(tmp_path, text, batches
     assert tenant.rate_rps == 1.0
 
 
-def test_a_plan_is_made_written_and_checked(tmp_path, capsys):
-    path, out = written(tmp_path, SMALL), tmp_path / "plan.yaml"
-    assert main(["plan", str(path), "--devices", DEVICES, "--out", str(out), "--time", "5s"]) == 0
-    shown = capsys.readouterr()
-    assert shown.out.startswith("1 x sim:a100-sxm4-80gb, $1.79/h")
-    assert "SIMULATED" in shown.out
-    assert "no plan is better" in shown.out
+@pytest.fixture(scope="module")
+def small_plan(tmp_path_factory):
+    """The plan of `SMALL` in a file, and what was printed of it."""
+    folder = tmp_path_factory.mktemp("small")
+    path, out = written(folder, SMALL), folder / "plan.yaml"
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        assert main(["plan", str(path), "--devices", DEVICES, "--out", str(out), "--time", "5s"]) == 0
+    return out, shown.getvalue()
+
+
+def test_a_plan_is_made_written_and_checked(small_plan, capsys):
+    out, shown = small_plan
+    assert shown.startswith("1 x sim:a100-sxm4-80gb, $1.79/h")
+    assert "SIMULATED" in shown
+    assert "no plan is better" in shown
     document = yaml.safe_load(out.read_text())
     (device,) = document["devices"]
     assert set(device["tenants"]) == {"embed", "detect"}
@@ -166,13 +176,10 @@ def test_a_served_plan_keeps_the_keys_classes_and_groups_of_its_tenants(tmp_path
     assert workers == [{"a", "b"}, {"c"}], "where tenants take turns, those of a group share a process"
 
 
-def test_checking_an_overcommitted_plan_reports_missed(tmp_path, capsys):
-    path, out = written(tmp_path, SMALL), tmp_path / "plan.yaml"
-    assert main(["plan", str(path), "--devices", DEVICES, "--out", str(out), "--time", "5s"]) == 0
-    document = yaml.safe_load(out.read_text())
+def test_checking_an_overcommitted_plan_reports_missed(small_plan, tmp_path, capsys):
+    document = yaml.safe_load(small_plan[0].read_text())
     document["devices"][0]["tenants"]["embed"]["rate_rps"] = 20000.0
-    out.write_text(yaml.safe_dump(document))
-    capsys.readouterr()
+    out = written(tmp_path, yaml.safe_dump(document), "plan.yaml")
     assert main(["plan", "--check", str(out)]) == 3
     assert "missed: embed" in capsys.readouterr().out
 
