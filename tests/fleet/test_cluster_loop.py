@@ -9,9 +9,10 @@ from types import GeneratorType
 import pytest
 
 import cotenant
-from cotenant.errors import DoesNotFit
+from cotenant.errors import DoesNotFit, FleetError
 from cotenant.fleet import cluster_run, wire
 from cotenant.fleet.cluster import ClusterAddress, Node
+from cotenant.fleet.cluster_bench import ClusterBench
 from cotenant.fleet.selection import Host
 from cotenant.fleet.surveying import Survey
 from cotenant.fleet.worker import DeviceWorker
@@ -109,3 +110,14 @@ def test_what_a_worker_refuses_is_the_reason_of_the_driver(on_a_cluster):
     impossible = {**STUDY, "tenants": {"a": {"workload": "llama-3.1-8b"}}, "mixes": ["solo"]}
     with pytest.raises(DoesNotFit, match='n1: mix "a" needs'):
         on_a_cluster(study_from(impossible))
+
+
+def test_a_run_that_fails_before_its_loop_is_not_said_to_be_running(on_a_cluster, monkeypatch, tmp_path):
+    def damaged(self, staged):
+        raise FleetError("a parcel arrived damaged")
+
+    monkeypatch.setattr(ClusterBench, "gather", damaged)
+    with pytest.raises(FleetError, match="damaged"):
+        on_a_cluster(study_from({**STUDY, "tenants": {"a": {"workload": "bert-base-mini"}}, "mixes": ["solo"]}))
+    [manifest] = (tmp_path / "far").rglob("manifest.json")
+    assert RunFolder.open(manifest.parent).manifest.get("state") != "running"

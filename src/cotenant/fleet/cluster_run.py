@@ -80,13 +80,13 @@ def carry_out(
                 set_damaged_aside(folder)
                 fleet = _fleet(hosts, found, role=role) | {"on": str(cluster.address), "devices": devices or ALL}
                 fleet["members"] = list(members)
+                turns = _turns(study, hosts)
+                bench = ClusterBench(crew, Division(hosts, role), folder, turns=turns, listener=listener)
+                bench.gather({host: reply["staged"] for host, reply in replies.items()})
                 sessions = [*folder.manifest.get("sessions", []), provenance.session()]
                 folder.update_manifest(sessions=sessions, state="running", why=None, fleet=fleet)
                 name, simulated = str(folder.manifest["device"]), hosts[0].simulated
                 listener(started(plan, name, folder, resumed=resumed, simulated=simulated))
-                turns = _turns(study, hosts)
-                bench = ClusterBench(crew, Division(hosts, role), folder, turns=turns, listener=listener)
-                bench.gather({host: reply["staged"] for host, reply in replies.items()})
                 conduct(plan, bench, folder, listener)
             finally:
                 crew.kill()
