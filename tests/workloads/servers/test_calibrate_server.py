@@ -126,11 +126,22 @@ class Engine(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(
-        self, *, context=None, cache=None, group=1, remembers=False, others=0, running=0, page=None, holds=lambda _: 0
+        self,
+        *,
+        context=None,
+        cache=None,
+        group=1,
+        remembers=False,
+        others=0,
+        running=0,
+        page=None,
+        holds=lambda _: 0,
+        first_s=0.02,
     ):
         super().__init__(("127.0.0.1", 0), Streams)
         self.context, self.cache, self.group, self.page = context, cache, group, page
         self.remembers, self.others, self.running, self.holds = remembers, others, running, holds
+        self.first_s = first_s
         self.seen, self.served = set(), 0
 
     def metrics(self):
@@ -158,7 +169,7 @@ class Streams(Replies):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
-        time.sleep(0.002 if known else 0.02)
+        time.sleep(0.002 if known else self.server.first_s)
         held, waiting = self.server.holds(tokens), []
         for number in range(0, tokens, self.server.group):
             time.sleep(0.002)
@@ -201,7 +212,9 @@ def test_an_engine_that_would_bias_the_fit_is_refused_in_one_sentence(engine, pr
 def test_a_prefix_cache_is_mentioned_and_a_model_needs_no_place_in_the_catalogue(engine, tmp_path):
     calm = calibrate_server(engine(), **SHORT | {"seconds": 2.0, "workload": None})
     assert not any("prefix cache" in note for note in calm.notes)
-    cached = calibrate_server(engine(remembers=True, cache=4096), **SHORT | {"seconds": 2.0, "workload": None})
+    cached = calibrate_server(
+        engine(remembers=True, cache=4096, first_s=0.1), **SHORT | {"seconds": 2.0, "workload": None}
+    )
     assert any("prefix cache is on" in note for note in cached.notes)
     (tmp_path / "mine.csv").write_text(cached.to_csv())
     assert {row.workload for row in parse_solo_times(str(tmp_path / "mine.csv"))} == {"m"}
