@@ -2,12 +2,14 @@
 
 import json
 import re
+import shlex
 
 import pytest
 from click.testing import CliRunner
 
 import cotenant
 from cotenant.cli.predict import command
+from cotenant.cli.run import command as run_verb
 from cotenant.errors import CotenantError
 
 STUDY = """
@@ -98,6 +100,23 @@ def test_it_prints_json_and_a_table(study, some_pairs):
     assert shown.output.startswith("8 mixes on sim:a100-sxm4-40gb, 2 of them simulated")
     assert "Worth measuring next" in shown.output
     assert f"cotenant run {study} --set 'mixes=[solo, {{groups: {{" in shown.output.replace("\n", "")
+
+
+def test_a_way_to_share_that_ranges_leave_open_has_a_measurement_that_runs(study):
+    found = cotenant.predict(study)
+    most = found.open[0]
+    assert most.ways[0] == min((mix for mix in found.mixes if mix.mix == most.mix), key=lambda mix: mix.worst).sharing
+    shown = CliRunner().invoke(command, [str(study)]).output
+    assert "leave open which way is gentlest" in shown
+    assert f"At most {most.minutes} min of measuring on a real a100-sxm4-40gb would tell" in " ".join(shown.split())
+    assert "".join(most.command.split()) in "".join(shown.split())
+    words = shlex.split(most.command)
+    assert words[:5] == ["cotenant", "run", str(study), "--device", "cuda:0"]
+    folder = study.parent / "settled"
+    done = CliRunner().invoke(run_verb, [*words[2:4], "sim:a100-sxm4-40gb", *words[5:], "-q", "--out", str(folder)])
+    assert done.exit_code in {0, 2}, done.output
+    summary = cotenant.show(next(folder.rglob("manifest.json")).parent)
+    assert {mix.cell.sharing for mix in summary.mixes if not mix.cell.solo} == set(most.ways)
 
 
 def test_a_page_shows_measured_mixes_solid_and_predicted_ones_hatched(study, some_pairs, tmp_path):

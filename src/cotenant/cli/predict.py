@@ -77,5 +77,5 @@ def command(
     if as_json:
         show_json(found)
     else:
-        named = (study or "STUDY") if device is None else f"{study or 'STUDY'} --device {device}"
-        show(*to_terminal(prediction_elements(found, everything=everything or mix is not None, study=named)))
+        everything = everything or mix is not None
+        show(*to_terminal(prediction_elements(found, everything=everything, study=study or "STUDY", device=device)))

@@ -9,7 +9,7 @@ from cotenant.text import amount, did_you_mean, listed
 
 if TYPE_CHECKING:
     from cotenant.devices.target import TargetDevice
-    from cotenant.prediction.interference import Asked, Engine, Gathered, GpuMixes, Learnt, SoloTenant
+    from cotenant.prediction.interference import Asked, Engine, Gathered, GpuMixes, Learnt, PredictedMixes, SoloTenant
     from cotenant.study.model import Study
     from cotenant.tenancy.identity import TenantIdentity
     from cotenant.tenancy.load import Load
@@ -125,6 +125,41 @@ def asked_of(
         )
     on_gpu = _on_gpu(study, target, names, solos, notes=common["notes"], uses=uses, exact=exact)
     return Asked(**(common | on_gpu))
+
+
+def settling(found: "PredictedMixes", study: "Study", name: str, target: "TargetDevice") -> "PredictedMixes":
+    """The prediction with the commands that settle which way to share is gentlest.
+
+    Args:
+        found: What is predicted.
+        study: Its study.
+        name: The study, as `cotenant run` takes it.
+        target: The device; only a real one tells how far off a simulated one is.
+    """
+    from dataclasses import replace
+
+    from cotenant.study.windows import LONG, chosen
+    from cotenant.tenancy.run_command import (
+        FEWEST_BLOCKS,
+        REAL_DEVICE,
+        minutes_of,
+        mixes_setting,
+        run_command,
+        time_settings,
+        ways_setting,
+    )
+
+    device = REAL_DEVICE if target.simulated else None if target.name == study.device else target.name
+    commands = []
+    for mix in found.open:
+        latencies = [tenant.latency_ms.ends[1] for way in found.mixes if way.mix == mix.mix for tenant in way.tenants]
+        lengths = chosen(max(latencies) / 1e3, LONG)
+        trial_s = lengths.lead_s + (lengths.window_s if study.window_s is None else study.window_s)
+        time = len(mix.ways) + len(set(mix.mix)), FEWEST_BLOCKS, trial_s
+        settings = [mixes_setting([mix.mix]), ways_setting(mix.ways), *time_settings(*time)]
+        command = run_command(name, settings, device=device)
+        commands.append(replace(mix, minutes=minutes_of(*time), command=command))
+    return replace(found, open=tuple(commands))
 
 
 def _of_unstable(names: Sequence[str], *, cores: bool) -> str:

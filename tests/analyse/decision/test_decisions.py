@@ -245,7 +245,7 @@ def test_an_objective_within_the_simulations_error_is_not_decided_by_more_simula
     run = Truth().solos(a=(10, 60), b=(10, 60))
     run.trials("mps", {"a": (49.5, 60), "b": (15, 60)}, simulated=True, error=WIDE)
     remedy = what_would_tell(run.answer().main)
-    assert remedy.startswith("measure it on the real device, about 3 min: cotenant run FILE --device cuda:0 ")
+    assert remedy.startswith("measure it on the real device, at most 5 min: cotenant run FILE --device cuda:0 ")
 
 
 def test_an_open_objective_that_its_estimate_keeps_says_how_near_it_is():

@@ -21,7 +21,7 @@ def test_more_requests_until_the_neediest_objective_is_decided():
     found = opened(way("mps", standings=tenants, blocks=3), "too few requests")
     # A trial lasts 10 s: 10 more beside the 3, each with 3 tenants alone as well, and twice the time for it.
     assert found == (
-        "measure a + b + c for 1 min 35 s longer: cotenant run FILE --set 'mixes=[{groups: {a+b: [a, b, c]}}]' "
+        "measure a + b + c for 1 min 35 s longer: cotenant run FILE --set 'mixes=[{groups: {a-b-c: [a, b, c]}}]' "
         "--set 'sharing=[mps]' --set blocks=13 --set budget=18min"
     )
     simulated = opened(way("mps", standings=tenants, blocks=3, simulated=True), "too few requests")
@@ -44,7 +44,7 @@ def test_what_a_simulation_leaves_open_is_measured():
     found = opened(way("mps", standings=tenants, blocks=3, simulated=True), "too few requests")
     blocks = -(-queries_needed(0.9, 2) // 100)  # trials of 10 s at 10 requests/s
     assert blocks == 1
-    assert found.startswith("measure it on the real device, about 2 min: cotenant run FILE --device cuda:0 --set ")
+    assert found.startswith("measure it on the real device, at most 3 min: cotenant run FILE --device cuda:0 --set ")
     assert found.endswith("--set blocks=3 --set budget=3min")
     slow = [timed("a", objective(answer="open"), served_rps=0.5), timed("b")]
     found = opened(way("mps", standings=slow, blocks=3, simulated=True), "too few requests")
@@ -54,10 +54,10 @@ def test_what_a_simulation_leaves_open_is_measured():
 def test_blocks_decide_about_work():
     tenants = [timed("a"), timed("b")]
     found = opened(way("mps", standings=tenants, blocks=3), "too few blocks")
-    assert found.startswith("run more blocks: cotenant run FILE --set ")
+    assert found.startswith("run more blocks, at most 40 min: cotenant run FILE --set ")
     assert found.endswith("--set blocks=40 --set budget=40min")
     found = opened(way("mps", standings=tenants, blocks=3, simulated=True), "too few blocks")
-    assert found.startswith("measure it on the real device, about 2 min: ")
+    assert found.startswith("measure it on the real device, at most 3 min: ")
     assert "--set blocks=3 " in found
 
 
@@ -74,8 +74,8 @@ def test_copies_names_and_shares_in_the_command():
     found = opened(way("mps[25, 75]", standings=copies, mix="2 x gpt"), "too few blocks")
     assert "'mixes=[{copies: {gpt: [2]}}]' --set 'sharing=[{mps: [25, 75]}]'" in found
     odd = [timed("on"), timed("my model")]
-    found = opened(way("threads", standings=odd, mix="on + my/model"), "too few blocks")
-    assert """'mixes=[{groups: {on-+-my-model: ["on", "my model"]}}]'""" in found
+    found = opened(way("threads", standings=odd, mix="on + my model"), "too few blocks")
+    assert """'mixes=[{groups: {on-my-model: ["on", "my model"]}}]'""" in found
 
 
 def test_what_to_change_so_that_a_trial_passes():

@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.errors import CotenantError
 from cotenant.planning.mixes.kinds import DeviceKind
-from cotenant.planning.mixes.make import Ask, make_plan
+from cotenant.planning.mixes.make import Ask, Impossible, make_plan
 from cotenant.planning.mixes.mig import MigGeometry
 from cotenant.planning.mixes.serving_plan import document_of
 from cotenant.planning.mixes.tenants import BatchJob, ServingTenant
@@ -165,6 +165,17 @@ def test_an_alternative_refused_only_by_its_interval_is_measured_next():
     assert wide.measure is not None
     assert set(wide.measure.tenants) == {"a", "b"}
     assert "could save $2.00/h" in wide.measure.would
+
+
+def test_a_tenant_that_may_be_served_by_its_estimate_is_measured_at_the_rate_of_the_fewest_replicas():
+    """Alone it takes 10 ms, 14 ms at most, and can't be sure of 12 ms however many replicas it has."""
+    with pytest.raises(Impossible) as caught:
+        make_plan([tenant("a", 5, 12)], [BIG], toy([Work(10)], margin=0.4), clock=clock(), ask=Ask(seconds=5))
+    measure = caught.value.measure
+    assert (measure.tenants, measure.sharing, measure.replicas) == (("a",), "alone", 1)
+    with pytest.raises(Impossible) as caught:
+        make_plan([tenant("a", 5, 9)], [BIG], toy([Work(10)], margin=0.4), clock=clock(), ask=Ask(seconds=5))
+    assert caught.value.measure is None
 
 
 def test_a_job_runs_beside_a_tenant_or_takes_whole_devices():

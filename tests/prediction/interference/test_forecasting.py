@@ -9,12 +9,13 @@ import pytest
 
 from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.prediction.interference.covariance import CPU
+from cotenant.prediction.interference.forecast import MixForecast, TenantForecast, open_ways
 from cotenant.prediction.interference.forecasting import Asked, forecast_mixes
 from cotenant.prediction.interference.gathered import MeasuredMix
 from cotenant.prediction.interference.predictor import stretched
 from cotenant.prediction.interference.profiles import CROWDED, CpuProfiles, PowerUse, roofline_shared
 from cotenant.tenancy.identity import TenantIdentity
-from cotenant.tenancy.interval import Estimate
+from cotenant.tenancy.interval import Estimate, Interval
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.objective import Objective
 
@@ -136,3 +137,30 @@ def test_energy_per_request_adds_up_to_the_power_however_many_run_at_once():
     (mix,) = forecast_mixes(known, [("a", "b")], ["processes"]).mixes
     of_a, of_b = (tenant.energy_j.est for tenant in mix.tenants)
     assert 400 * of_a + 2 * of_b == pytest.approx(mix.power_w.est)
+
+
+def way(sharing, *slowdowns, mix=("a", "b")):
+    """A mix whose tenants are slowed down by (estimate, low, high)."""
+    tenants = [
+        TenantForecast(name, Interval(*numbers), Interval(1.0), Interval(1.0), None, "prior only")
+        for name, numbers in zip(mix, slowdowns, strict=True)
+    ]
+    return MixForecast(mix, sharing, tuple(tenants), None)
+
+
+def test_a_way_to_share_is_open_where_another_may_be_much_gentler():
+    gentle, apart = way("mps", (1.1, 1.0, 1.3), (1.2, 1.0, 1.5)), way("processes", (2.0, 1.6, 2.5), (1.0, 1.0, 1.0))
+    assert open_ways([gentle, apart]) == ()
+    near = way("streams", (1.3, 1.2, 1.6), (1.1, 1.0, 1.2))
+    (found,) = open_ways([apart, near, gentle])
+    assert (found.mix, found.ways, found.label) == (("a", "b"), ("mps", "streams"), "a + b")
+    assert found.loses == pytest.approx(1.5 / 1.2)  # the slowest under streams takes 1.2 at least
+    as_good = way("streams", (1.21, 1.4, 1.6), (1.1, 1.0, 1.2))
+    assert open_ways([gentle, as_good]) == ()  # 1.5 against 1.4: whichever it is
+
+
+def test_mixes_that_a_wrong_way_costs_most_come_first():
+    little = [way(name, (1.2, 1.0, 1.3), (1.0, 1.0, 1.0)) for name in ("mps", "processes")]
+    much = [way(name, (1.2, 1.0, 3.0), (1.0, 1.0, 1.0), mix=("a", "c")) for name in ("mps", "processes")]
+    assert [found.mix for found in open_ways([*little, *much])] == [("a", "c"), ("a", "b")]
+    assert open_ways(little[:1]) == ()

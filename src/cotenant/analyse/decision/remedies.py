@@ -1,14 +1,20 @@
 """What would settle an open question: the measurement with its command, or what to change first."""
 
-import json
 import math
-import re
-import shlex
 from collections.abc import Mapping, Sequence
 
 from cotenant.analyse.decision.answer import MixChoice
 from cotenant.analyse.decision.option import SharingOption, TenantInOption, mix_name
 from cotenant.analyse.sharing.slo import LATE, queries_needed
+from cotenant.tenancy.run_command import (
+    FEWEST_BLOCKS,
+    REAL_DEVICE,
+    minutes_of,
+    mixes_setting,
+    run_command,
+    time_settings,
+    ways_setting,
+)
 from cotenant.tenancy.ways import SCHEDULED
 from cotenant.text import duration, listed
 
@@ -23,10 +29,7 @@ REMEDIES: Mapping[tuple[str, ...], str] = {
     ("requests_succeed", "tenants_alive"): "find out why requests or tenants fail (--all says what they reported)",
 }
 """What to do, by the checks it concerns."""
-_FEWEST_BLOCKS, _MANY_BLOCKS = 3, 40
-_ROOM = 2
-"""A run has more time than its trials take: warm-up and settling aren't known beforehand."""
-_YAML_WORDS = {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
+_MANY_BLOCKS = 40
 
 
 def what_would_tell(choice: MixChoice) -> str:
@@ -42,7 +45,7 @@ def what_would_tell(choice: MixChoice) -> str:
         case "too few blocks" if choice.best.cell.simulated:
             return _measured_really(choice)
         case "too few blocks":
-            return f"run more blocks: {_command(choice, _MANY_BLOCKS)}"
+            return f"run more blocks, {_takes(choice.best, _MANY_BLOCKS)}: {_command(choice, _MANY_BLOCKS)}"
         case "no trial passed":
             return _remedy(choice.best)
     return "run again on a quiet machine; if it stays, cores sleep while a tenant is alone, and sharing pays"
@@ -59,7 +62,7 @@ def _measured_longer(choice: MixChoice, more_s: float) -> str:
     if option.cell.sharing == SCHEDULED:  # only a server shares like this: no study repeats it
         return f"serve {mix_name(option.standings)} for {duration(more_s)} longer, under the same load"
     verb = "simulate" if option.cell.simulated else "measure"
-    device = ["--device", option.cell.device] if option.cell.simulated else []
+    device = option.cell.device if option.cell.simulated else None
     blocks = math.ceil(more_s / _window_s(option)) + option.mix.blocks
     command = _command(choice, blocks, device)
     return f"{verb} {mix_name(option.standings)} for {duration(more_s)} longer: {command}"
@@ -73,9 +76,12 @@ def _measured_really(choice: MixChoice) -> str:
         for tenant in option.standings
         if tenant.shared is not None and tenant.served_rps
     ]
-    blocks = max(_FEWEST_BLOCKS, math.ceil(max(needed_s, default=0.0) / _window_s(option)))
-    takes = duration(60 * math.ceil(_takes_s(option, blocks) / 60))
-    return f"measure it on the real device, about {takes}: {_command(choice, blocks, ['--device', 'cuda:0'])}"
+    blocks = max(FEWEST_BLOCKS, math.ceil(max(needed_s, default=0.0) / _window_s(option)))
+    return f"measure it on the real device, {_takes(option, blocks)}: {_command(choice, blocks, REAL_DEVICE)}"
+
+
+def _takes(option: SharingOption, blocks: int) -> str:
+    return f"at most {duration(60 * minutes_of(_trials(option), blocks, _window_s(option)))}"
 
 
 def _window_s(option: SharingOption) -> float:
@@ -83,36 +89,18 @@ def _window_s(option: SharingOption) -> float:
     return max(max(tenant.measured_s for tenant in option.standings) / max(option.mix.blocks, 1), 1.0)
 
 
-def _takes_s(option: SharingOption, blocks: int) -> float:
-    """Time of the trials of an option and of its tenants alone."""
-    return blocks * (1 + len({tenant.of for tenant in option.standings})) * _window_s(option)
+def _trials(option: SharingOption) -> int:
+    """Of a block: the mix, and its tenants alone."""
+    return 1 + len({tenant.of for tenant in option.standings})
 
 
-def _command(choice: MixChoice, blocks: int, device: Sequence[str] = ()) -> str:
-    """`cotenant run FILE --set 'mixes=[{groups: {all: [a, b]}}]' --set 'sharing=[mps]' ...`."""
+def _command(choice: MixChoice, blocks: int, device: str | None = None) -> str:
+    """`cotenant run FILE --set 'mixes=[{groups: {a-b: [a, b]}}]' --set 'sharing=[mps]' ...`."""
     option = choice.best
     members = [tenant.of for tenant in option.standings]
-    label = re.sub(r"[/\\#\s]+", "-", option.cell.mix)
-    mix = (
-        f"{{copies: {{{_plain(members[0])}: [{len(members)}]}}}}"
-        if len(set(members)) == 1
-        else f"{{groups: {{{_plain(label)}: [{', '.join(map(_plain, members))}]}}}}"
-    )
-    mode, _, shares = option.cell.sharing.partition("[")
-    budget_s = _ROOM * _takes_s(option, blocks)
-    settings = {
-        "mixes": f"[{mix}]",
-        "sharing": f"[{f'{{{mode}: [{shares}}}' if shares else mode}]",
-        "blocks": str(blocks),
-        "budget": f"{math.ceil(budget_s / 60)}min",
-    }
-    words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    return shlex.join(["cotenant", "run", choice.study, *device, *words])
-
-
-def _plain(name: str) -> str:
-    """A name in YAML."""
-    return name if re.fullmatch(r"[A-Za-z][\w.+-]*", name) and name.lower() not in _YAML_WORDS else json.dumps(name)
+    time = time_settings(_trials(option), blocks, _window_s(option))
+    settings = [mixes_setting([members]), ways_setting([option.cell.sharing]), *time]
+    return run_command(choice.study, settings, device=device)
 
 
 def _remedy(option: SharingOption) -> str:

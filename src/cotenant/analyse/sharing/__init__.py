@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from cotenant.analyse.sharing.evidence import Peaks, RequestWork, TenantEvidence, cores_of, described, peaks_of
     from cotenant.analyse.sharing.metrics import METRICS, Metric, find_metric, near_metrics
     from cotenant.analyse.sharing.model_error import inverse, time_range, widened_estimate
-    from cotenant.analyse.sharing.slo import Attainment, CellKey, ObjectiveRequests, binomial_interval
+    from cotenant.analyse.sharing.slo import (
+        LATE,
+        Attainment,
+        CellKey,
+        ObjectiveRequests,
+        binomial_interval,
+        queries_needed,
+    )
     from cotenant.analyse.sharing.slowdown import CurrentSlowdown, RunningSlowdowns, Solos, log_slowdowns
     from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 else:

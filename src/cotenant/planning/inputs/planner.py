@@ -13,7 +13,7 @@ from cotenant.planning.exports import Model
 from cotenant.planning.gpu_fleet import GpuFleet, fleet_of
 from cotenant.planning.inputs.devices import devices_of
 from cotenant.planning.inputs.predictors import PlanEvidence, predictors_for
-from cotenant.planning.inputs.studies import measuring
+from cotenant.planning.inputs.studies import measuring, with_measurements
 from cotenant.planning.inputs.tenants import (
     as_served,
     devices_in,
@@ -100,12 +100,14 @@ def made_plan(
         made = make(there.kinds) if power_budget_w is None else within_budget(make, there.kinds, power_budget_w)
     except Impossible as error:
         hint = error.hint if advisor is None else advisor.hint(error.tenants, {kind.name for kind in there.kinds}, end)
+        if error.measure is not None:
+            measure = measuring(error.measure, file.tenants, tenants)
+            hint = f"{measure.sentence}: {measure.command}; or: {hint}"
         raise ImpossibleObjectives(error.message, hint=hint) from None
     if made.refusals and advisor is not None:
         progress("looking for the change that admits what is left out")
         made = replace(made, refusals=advisor.explained(made.refusals, end))
-    if made.measure is not None:
-        made = replace(made, measure=measuring(made, made.measure, file.tenants, tenants))
+    made = with_measurements(made, file.tenants, tenants)
     models = {name: model_of(entry) for name, entry in file.tenants.items()}
     return MadePlan(plan=made, available=devices, models=models, runs=tuple(map(str, evidence.runs)))
 

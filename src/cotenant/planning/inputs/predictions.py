@@ -15,7 +15,7 @@ from cotenant.prediction.interference import PredictedMixes, forecast_mixes, rat
 from cotenant.store.learnt import learnt
 from cotenant.study.files import load_study
 from cotenant.study.model import Study
-from cotenant.study.prediction_inputs import asked_of, asked_of_tables, groups_of, place_of
+from cotenant.study.prediction_inputs import asked_of, asked_of_tables, groups_of, place_of, settling
 from cotenant.tenancy.tenant_entry import demands
 from cotenant.tenancy.ways import SCHEDULED
 
@@ -55,12 +55,12 @@ def predicted_mixes(
         asked = replace(asked, queues=queues)
     if next_for == "all":
         mixes = forecast_mixes(asked, groups, tuple(sharings), next_mixes=next_mixes, width=width)
-        return replace(mixes, notes=(*left_out, *mixes.notes)), named
-    known = [sharing for sharing in sharings if sharing in asked.priors]
-    chosen = [suggestion for sharing in known for suggestion in for_pairing(asked, groups, sharing, next_mixes)]
-    mixes = forecast_mixes(asked, groups, tuple(sharings))
-    mixes = replace(mixes, next=tuple(chosen[:next_mixes]), notes=(*left_out, *mixes.notes))
-    return mixes, named
+    else:
+        known = [sharing for sharing in sharings if sharing in asked.priors]
+        chosen = [suggestion for sharing in known for suggestion in for_pairing(asked, groups, sharing, next_mixes)]
+        mixes = replace(forecast_mixes(asked, groups, tuple(sharings)), next=tuple(chosen[:next_mixes]))
+    mixes = mixes if isinstance(study, Study) else settling(mixes, wanted, named, place)
+    return replace(mixes, notes=(*left_out, *mixes.notes)), named
 
 
 def _of_tables(

@@ -1,21 +1,33 @@
 """Studies around a plan: the measurements needed to plan for a real device, and the measurement of a plan."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cotenant.analyse.sharing import LATE, queries_needed
 from cotenant.errors import CotenantError
 from cotenant.paths import AnyPath
 from cotenant.planning.inputs.tenants import runs_of
+from cotenant.study.windows import LONG
 from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.plan_document import PlanDevice, PlanSeat
-from cotenant.tenancy.sharing import sharing_written
+from cotenant.tenancy.run_command import (
+    FEWEST_BLOCKS,
+    REAL_DEVICE,
+    minutes_of,
+    mixes_setting,
+    run_command,
+    time_settings,
+    ways_setting,
+)
+from cotenant.tenancy.sharing import Sharing, sharing_written
 from cotenant.tenancy.ways import SCHEDULED
 from cotenant.workloads.protocol import in_steps
 
 if TYPE_CHECKING:
-    from cotenant.planning.mixes.serving_plan import Measurement, SeatedTenant, ServingPlan
+    from cotenant.planning.mixes.serving_plan import Measurement, PlannedDevice, SeatedTenant, ServingPlan
     from cotenant.tenancy.tenant_entry import TenantEntry
 
 
@@ -78,29 +90,64 @@ def write_study(tenants: AnyPath, devices: str | None, out: AnyPath) -> tuple[Pa
     return out, beside
 
 
+def with_measurements(plan: "ServingPlan", entries: "Mapping[str, TenantEntry]", tenants: Path) -> "ServingPlan":
+    """The plan with the commands of what is worth measuring: for all of it, and for tenants that it leaves out."""
+
+    def measured(measurement: "Measurement | None") -> "Measurement | None":
+        return None if measurement is None else measuring(measurement, entries, tenants, plan.devices)
+
+    refusals = tuple(replace(refusal, measure=measured(refusal.measure)) for refusal in plan.refusals)
+    return replace(plan, measure=measured(plan.measure), refusals=refusals)
+
+
 def measuring(
-    plan: "ServingPlan", measurement: "Measurement", entries: "Mapping[str, TenantEntry]", tenants: Path
+    measurement: "Measurement",
+    entries: "Mapping[str, TenantEntry]",
+    tenants: Path,
+    devices: "Sequence[PlannedDevice]" = (),
 ) -> "Measurement":
     """A measurement with the command that makes it: at the plan's rates, against its objectives.
 
     Args:
-        plan: The plan.
         measurement: What to measure.
         entries: The tenants by name.
         tenants: Their file.
+        devices: Those of the plan.
     """
-    way = measurement.sharing.partition(" ")[0]
-    mixes = f"mixes=[{{groups: {{next: [{', '.join(measurement.tenants)}]}}}}]"
-    settings = [mixes, f"sharing=[{way}]"] if len(measurement.tenants) > 1 else [f"mixes=[[{measurement.tenants[0]}]]"]
-    seats = {seat.tenant: seat for device in plan.devices for seat in device.tenants}
-    for name in dict.fromkeys(measurement.tenants):
+    names = measurement.tenants
+    seats = {seat.tenant: seat for device in devices for seat in device.tenants}
+    needed_s = [
+        queries_needed(objective.quantile, LATE) * measurement.replicas / load.rate_rps
+        for name in names
+        if (load := entries[name].load) is not None and load.rate_rps
+        for objective in entries[name].slo
+    ]
+    blocks = max(FEWEST_BLOCKS, math.ceil(max(needed_s, default=0.0) / LONG.window_s))
+    trials = 1 + len(set(names)) if len(names) > 1 else len(entries)
+    time = trials, blocks, LONG.window_s + LONG.lead_s
+    together = [mixes_setting([names]), ways_setting([_way(measurement, devices)])]
+    settings = [*(together if len(names) > 1 else ["mixes=[solo]"]), *time_settings(*time)]
+    for name in dict.fromkeys(names):
         settings += _as_planned(name, entries[name], seats[name]) if name in seats else []
+    if measurement.replicas > 1 and (load := entries[names[0]].load) is not None and load.rate_rps:
+        settings += _arriving(names[0], load.rate_rps / measurement.replicas, load.cv)
     device, would = measurement.kind, measurement.would
     if DeviceName(device).simulated:
-        device = "cuda:0"
+        device = REAL_DEVICE
         would += f" (only a real {DeviceName(measurement.kind).model} can tell)"
-    written = "".join(f" --set '{text}'" for text in settings)
-    return replace(measurement, would=would, command=f"cotenant run {tenants} --device {device}{written}")
+    command = run_command(str(tenants), settings, device=device)
+    return replace(measurement, would=would, minutes=minutes_of(*time), command=command)
+
+
+def _way(measurement: "Measurement", devices: "Sequence[PlannedDevice]") -> str:
+    """The way to share as a run records it: with the shares of the plan, where the plan has this mix."""
+    mode = measurement.sharing.partition(" ")[0]
+    for device in devices:
+        shares = tuple(seat.share for seat in device.tenants if seat.share is not None)
+        names = tuple(seat.tenant for seat in device.tenants)
+        if (names, device.kind, device.sharing) == (measurement.tenants, measurement.kind, measurement.sharing):
+            return str(Sharing(mode=mode, shares=shares if len(shares) == len(names) else ()))
+    return mode
 
 
 def _as_planned(name: str, entry: "TenantEntry", seat: "SeatedTenant") -> list[str]:
@@ -111,13 +158,12 @@ def _as_planned(name: str, entry: "TenantEntry", seat: "SeatedTenant") -> list[s
     settings = [f"{key}.at_once=1"] if entry.most_at_once > 1 else []
     if together == 1 or not seat.rate_rps:
         return settings
-    burst, often = seat.cv / together**0.5, f"{seat.rate_rps / together:.4g}"
-    return [
-        *settings,
-        f"{key}.batch={together * entry.batch}",
-        f"{key}.rate=null",
-        f"{key}.load=gamma({often}, {burst:.3g})",
-    ]
+    arriving = _arriving(name, seat.rate_rps / together, seat.cv / together**0.5)
+    return [*settings, f"{key}.batch={together * entry.batch}", *arriving]
+
+
+def _arriving(name: str, rate_rps: float, cv: float) -> list[str]:
+    return [f"tenants.{name}.rate=null", f"tenants.{name}.load=gamma({rate_rps:.4g}, {cv:.3g})"]
 
 
 def _spaced(tenants: "Mapping[str, TenantEntry]") -> dict[str, Any]:

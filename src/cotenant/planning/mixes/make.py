@@ -14,7 +14,7 @@ from cotenant.planning.mixes.kinds import DeviceKind
 from cotenant.planning.mixes.predictor import MixPredictor
 from cotenant.planning.mixes.replicas import floors, replicas_of, too_few
 from cotenant.planning.mixes.second_opinion import ALWAYS, SecondOpinion, confirmed_plan, outcome_of, with_headroom
-from cotenant.planning.mixes.serving_plan import KeptObjective, PlannedDevice, SeatedTenant, ServingPlan
+from cotenant.planning.mixes.serving_plan import KeptObjective, Measurement, PlannedDevice, SeatedTenant, ServingPlan
 from cotenant.planning.mixes.tenants import ServingTenant, Unit, UnitSeat, contradictions, units_of
 from cotenant.planning.mixes.why import reasons, refusals, with_sensitivity
 from cotenant.planning.solver.generation import INTERRUPTED, UNKNOWN, Clock, FirstPlan, Solved, start
@@ -36,9 +36,11 @@ ONE_DEVICE = "a single device of the cheapest kind"
 class Impossible(CotenantError):
     """Tenants that no available device can serve within their objectives, however it is shared."""
 
-    def __init__(self, message: str, tenants: tuple[str, ...]) -> None:
+    def __init__(self, message: str, tenants: tuple[str, ...], measure: Measurement | None = None) -> None:
         super().__init__(message, hint="relax the objective, shrink the model or the batch, or add a device")
         self.tenants = tenants
+        self.measure = measure
+        """What may show that the first of them can be served."""
 
 
 class _Interrupted(KeyboardInterrupt):
@@ -297,8 +299,11 @@ def _require_possible(
     if not hopeless:
         return
     floor = floors(tenants, kinds, predictor)
-    sentences = [floor[tenants.index(tenant)] for tenant in hopeless]
-    raise Impossible("; ".join(sentences), tuple(tenant.name for tenant in hopeless))
+    found = [floor[tenants.index(tenant)] for tenant in hopeless]
+    sentences, measures = [sentence for sentence, _ in found], [measure for _, measure in found]
+    # One that can't be served whatever a measurement says leaves the plan impossible.
+    measure = measures[0] if None not in measures else None
+    raise Impossible("; ".join(sentences), tuple(tenant.name for tenant in hopeless), measure)
 
 
 # --- convert the solver's columns to devices with tenants

@@ -7,9 +7,11 @@ import numpy as np
 from cotenant.planning.mixes.judge import MixJudge
 from cotenant.planning.mixes.kinds import DeviceKind
 from cotenant.planning.mixes.predictor import MixPredictor
+from cotenant.planning.mixes.serving_plan import MAY_FIT, Measurement
 from cotenant.planning.mixes.tenants import ServingTenant, Unit, UnitSeat
 from cotenant.planning.mixes.why import broken
 from cotenant.planning.solver.problem import Bools
+from cotenant.tenancy.ways import ALONE
 from cotenant.text import amount
 
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -65,40 +67,47 @@ def _fit(judge: MixJudge) -> Bools:
     return fits
 
 
-def floors(tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: MixPredictor) -> list[str]:
-    """By tenant, the best result on any of these devices with any number of replicas."""
+def floors(
+    tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: MixPredictor
+) -> list[tuple[str, Measurement | None]]:
+    """By tenant, the best result on any of these devices with any number of replicas, and what may settle it."""
     everyone = list(range(len(tenants)))
-    sentences = []
+    found: list[tuple[str, Measurement | None]] = []
     # A batch takes longer to fill at a lower rate: fewer replicas may be better than more.
     parts = [1 / count for count in COUNTS]
     judges = [_alone(tenants, kinds, predictor, everyone, part) for part in parts]
     for number, tenant in enumerate(tenants):
-        strain, sentence, where = min((_closest(judge, number) for judge in judges), key=lambda result: result[0])
+        results = [_closest(judge, number) for judge in judges]
+        strain, sentence, where, _ = min(results, key=lambda result: result[0])
+        may_fit = ((count, device) for count, (*_, device, open_) in zip(COUNTS, results, strict=True) if open_)
+        fewest, there = next(may_fit, (0, ""))
+        measure = Measurement((tenant.name,), there, ALONE, MAY_FIT, replicas=fewest) if fewest else None
         if strain == 0.0:
             count = tenant.replicas or 1  # a number was asked for, else it would have got what it needs
             sentence, where = too_few(tenants, kinds, predictor, number, count)
             given = amount(count, "replica")
-            sentences.append(f"{tenant.name} can't serve {tenant.rate_rps:g}/s with {given} on {where}: {sentence}")
+            failing = f"{tenant.name} can't serve {tenant.rate_rps:g}/s with {given} on {where}: {sentence}"
         else:
-            sentences.append(f"{tenant.name} can't meet its objectives even alone on {where}: {sentence}")
-    return sentences
+            failing = f"{tenant.name} can't meet its objectives even alone on {where}: {sentence}"
+        found.append((failing, measure))
+    return found
 
 
 def too_few(
     tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: MixPredictor, number: int, count: int
 ) -> tuple[str, str]:
     """Which objective this number of replicas misses, and on which device."""
-    return _closest(_alone(tenants, kinds, predictor, [number], 1 / count), 0)[1:]
+    return _closest(_alone(tenants, kinds, predictor, [number], 1 / count), 0)[1:3]
 
 
-def _closest(judge: MixJudge, unit: int) -> tuple[float, str, str]:
-    """Of a unit alone: how far the best way to use a device is from serving it, what it breaks there, and where."""
+def _closest(judge: MixJudge, unit: int) -> tuple[float, str, str, bool]:
+    """Of a unit alone, on the device that serves it best: how far from it, what breaks, where, and if only ends do."""
     results = []
     for option, way in enumerate(judge.ways):
         laid = judge.lay_out(option, np.array([[unit]], np.int64))
-        sentence, _, strain, _ = broken(judge, laid, option=option)
+        sentence, _, strain, undecided = broken(judge, laid, option=option)
         kind = judge.kinds[way.kind].name
-        results.append((0.0, "", kind) if bool(laid.fits[0]) else (strain, sentence, kind))
+        results.append((0.0, "", kind, False) if bool(laid.fits[0]) else (strain, sentence, kind, undecided))
     return min(results, key=lambda result: result[0])
 
 

@@ -10,10 +10,17 @@ from cotenant.planning.mixes.judge import Laid, MixJudge
 from cotenant.planning.mixes.kinds import CAPPED, DeviceKind
 from cotenant.planning.mixes.predictor import MixPredictor
 from cotenant.planning.mixes.second_opinion import SecondOpinion
-from cotenant.planning.mixes.serving_plan import Measurement, PlannedDevice, Refusal, Rejected, SeatedTenant
+from cotenant.planning.mixes.serving_plan import (
+    MAY_FIT,
+    Measurement,
+    PlannedDevice,
+    Refusal,
+    Rejected,
+    SeatedTenant,
+)
 from cotenant.planning.mixes.tenants import Unit, UnitSeat
 from cotenant.planning.solver.problem import NOBODY, PlacedGroup
-from cotenant.tenancy.ways import SCHEDULED
+from cotenant.tenancy.ways import ALONE, SCHEDULED
 from cotenant.text import amount, milliseconds, percent, together
 
 FACTORS = np.geomspace(1.0, 4.0, 30).round(2)
@@ -77,7 +84,7 @@ def refusals(
         number = next(index for index, tenant in enumerate(judge.tenants) if tenant.name == name)
         tenant, count = judge.tenants[number], replicas[number]
         own = [column for column in columns if column.devices == 1]
-        best = (np.inf, "no device is left for it")
+        best, measure = (np.inf, ""), None
         for column in own:
             seats = [judge.units[unit] for unit in column.members]
             unit = Unit((UnitSeat(number, tenant.rate_rps / count),))
@@ -87,17 +94,33 @@ def refusals(
             laid = beside.lay_out(column.option, np.arange(len(seats) + 1, dtype=np.int64)[None, :])
             if bool(laid.fits[0]):
                 continue
-            sentence, _, strain, _ = broken(beside, laid, option=column.option)
-            others = together([judge.tenants[seat.tenant].name for unit in seats for seat in unit.seats])
-            best = min(
-                best, (strain, f"beside {others} on {judge.kinds[judge.ways[column.option].kind].name}: {sentence}")
-            )
-        reason = best[1]
+            sentence, _, strain, undecided = broken(beside, laid, option=column.option)
+            others = [judge.tenants[seat.tenant].name for unit in seats for seat in unit.seats]
+            way = judge.ways[column.option]
+            where = judge.kinds[way.kind].name
+            if strain <= best[0]:
+                best = (strain, f"beside {together(others)} on {where}: {sentence}")
+                told = undecided and count == 1 and way.sharing != SCHEDULED
+                measure = Measurement((*others, name), where, _written(way.sharing), MAY_FIT) if told else None
+        reason = best[1] or "no device is left for it"
         if count > 1:
-            closest = f"; a replica {reason}" if own else ""
+            closest = f"; a replica {best[1]}" if best[1] else ""
             reason = f"needs {count} replicas for {tenant.rate_rps:g}/s, with {amount(free, 'device')} free{closest}"
-        refused.append(Refusal(name, reason))
+            measure = _one_may_do(judge, number)
+        refused.append(Refusal(name, reason, measure=measure))
     return tuple(refused)
+
+
+def _one_may_do(judge: MixJudge, number: int) -> Measurement | None:
+    """A tenant alone at its whole rate, if only upper ends ask for replicas."""
+    tenant = judge.tenants[number]
+    unit = Unit((UnitSeat(number, tenant.rate_rps),))
+    lone = MixJudge(judge.tenants, judge.kinds, [unit], judge.predictor, minimise=judge.minimise, known=judge.known)
+    for option, way in enumerate(lone.ways):
+        laid = lone.lay_out(option, np.zeros((1, 1), np.int64))
+        if broken(lone, laid, option=option)[3]:
+            return Measurement((tenant.name,), judge.kinds[way.kind].name, ALONE, f"with a single replica {MAY_FIT}")
+    return None
 
 
 def with_sensitivity(
@@ -282,7 +305,7 @@ def _measure(rejected: Sequence[Rejected], devices: Sequence[PlannedDevice]) -> 
     undecided = [alternative for alternative in rejected if alternative.undecided and alternative.sharing != SCHEDULED]
     if undecided:
         best = max(undecided, key=lambda alternative: alternative.saves_per_h)
-        would = f"could save {best.saving}: its estimate meets every objective, its upper end doesn't"
+        would = f"could save {best.saving}: {MAY_FIT}"
         return Measurement(best.tenants, best.kind, best.sharing, would)
     # What a server orders is measured while it serves.
     unmeasured = [

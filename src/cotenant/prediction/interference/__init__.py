@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         NAME,
         MixForecast,
         NextMix,
+        OpenWay,
         PredictedMixes,
         Tail,
         TenantForecast,

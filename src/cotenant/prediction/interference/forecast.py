@@ -1,7 +1,7 @@
 """The result of `predict`: every number with an interval and its basis."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -89,6 +89,45 @@ class NextMix:
     """Fraction it removes of the total variance over all mixes of this sharing."""
 
 
+CLOSE = 0.10
+"""Ways to share whose slowest tenants differ by less than this are as good as each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWay:
+    """A mix of which the ranges don't tell the gentlest way to share, and the measurement that would."""
+
+    mix: tuple[str, ...]
+    ways: tuple[str, ...]
+    """The gentlest by its estimate, then those that may be gentler."""
+    loses: float
+    """How many times as long the slowest tenant may take under the first as under another."""
+    minutes: int | None = None
+    command: str = ""
+    """Measures it in at most so many minutes."""
+
+    @property
+    def label(self) -> str:
+        """`bert + resnet`."""
+        return " + ".join(self.mix)
+
+
+def open_ways(mixes: Sequence[MixForecast]) -> tuple[OpenWay, ...]:
+    """Mixes whose gentlest way to share is open, those first that a wrong choice costs most."""
+    by_mix: dict[tuple[str, ...], list[MixForecast]] = {}
+    for mix in mixes:
+        by_mix.setdefault(mix.mix, []).append(mix)
+    found = []
+    for members, ways in by_mix.items():
+        best, *others = sorted(ways, key=lambda way: way.worst)
+        highest = max(tenant.slowdown.ends[1] for tenant in best.tenants)
+        loses = {way.sharing: highest / max(tenant.slowdown.ends[0] for tenant in way.tenants) for way in others}
+        gentler = {sharing: factor for sharing, factor in loses.items() if factor > 1 + CLOSE}
+        if gentler:
+            found.append(OpenWay(members, (best.sharing, *gentler), max(gentler.values())))
+    return tuple(sorted(found, key=lambda way: -way.loses))
+
+
 @dataclass(frozen=True, slots=True)
 class Trust:
     """Accuracy for a way to share, on measured mixes left out one at a time."""
@@ -133,6 +172,8 @@ class PredictedMixes:
     trust: tuple[Trust, ...]
     notes: tuple[str, ...]
     """One sentence each: what was left out, what is not validated."""
+    open: tuple[OpenWay, ...] = ()
+    """Mixes whose gentlest way to share the ranges leave open."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -141,6 +182,7 @@ class PredictedMixes:
             "level": 0.9,
             "mixes": self.mixes,
             "next": self.next,
+            "open": self.open,
             "trust": self.trust,
             "notes": self.notes,
         }

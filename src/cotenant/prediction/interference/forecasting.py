@@ -19,6 +19,7 @@ from cotenant.prediction.interference.forecast import (
     error_of,
     in_reality,
     latency_in_reality,
+    open_ways,
 )
 from cotenant.prediction.interference.gathered import MeasuredMix
 from cotenant.prediction.interference.intervals import FEWEST, NORMAL
@@ -108,7 +109,7 @@ def forecast_mixes(
     worth = sorted(worth, key=lambda mix: -mix.buys)[:next_mixes]
     timed = {tenant.tenant for mix in forecasts for tenant in mix.tenants if tenant.tail is not None}
     notes = _notes(asked, trust, left_aside, timed)
-    return PredictedMixes(asked.device, tuple(forecasts), tuple(worth), tuple(trust), notes)
+    return PredictedMixes(asked.device, tuple(forecasts), tuple(worth), tuple(trust), notes, open_ways(forecasts))
 
 
 def _possible(asked: Asked, groups: Sequence[tuple[str, ...]], sharing: str) -> list[tuple[str, ...]]:

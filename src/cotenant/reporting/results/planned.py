@@ -111,6 +111,8 @@ def no_room_for(plan: ServingPlan) -> list[Element]:
         found.append(Sentence(f"{refusal.tenant} {refusal.reason}{fits}"))
         if refusal.command:
             found.append(Sentence(refusal.command, command=True))
+        if refusal.measure is not None:
+            found += [Sentence(refusal.measure.sentence), Sentence(refusal.measure.command, command=True)]
     return found
 
 
@@ -257,9 +259,7 @@ def reasons_of(plan: ServingPlan, *, everything: bool) -> list[str]:
         for alternative in others
     )
     if plan.measure is not None:
-        mix = together(plan.measure.tenants)
-        way = "alone" if plan.measure.sharing == "alone" else f"under {plan.measure.sharing}"
-        sentences.append(f"measure next: {mix} {way} on {plan.measure.kind}: {plan.measure.would}")
+        sentences.append(plan.measure.sentence)
     sentences += doubts_of(plan)
     sentences += [f"price of {device}" for device in plan.prices]
     if not everything and len(plan.rejected) > FEW:

@@ -7,7 +7,8 @@ from cotenant.reporting.elements import DataTable, Element, Remark, Section, Sen
 from cotenant.reporting.elements import html as page
 from cotenant.reporting.figures.style import warmth
 from cotenant.tenancy.device_names import DeviceName
-from cotenant.text import NOTHING, amount, figure, percent, ratio, size, with_interval
+from cotenant.tenancy.run_command import mixes_setting, run_command, ways_setting
+from cotenant.text import NOTHING, amount, duration, figure, listed, percent, ratio, size, with_interval
 
 MOST_ROWS = 14
 """Maximum mixes shown without `--all`."""
@@ -16,16 +17,17 @@ COMPUTED = "A model computed these numbers; no such device was measured."
 
 
 def prediction_elements(
-    prediction: PredictedMixes, *, everything: bool = True, study: str | None = None
+    prediction: PredictedMixes, *, everything: bool = True, study: str | None = None, device: str | None = None
 ) -> list[Element]:
-    """Answer, mixes, heat maps, suggested measurements and notes; a single mix by tenant.
+    """Answer, what would settle the way to share, mixes, suggested measurements and notes; a single mix by tenant.
 
     Args:
         prediction: The result.
         everything: Every mix, and every tenant of it.
-        study: The study and its device as on a command line, to suggest measurements; None: suggest none.
+        study: The study as on a command line, to suggest measurements; None: suggest none.
+        device: Its device there; None: its own.
     """
-    elements: list[Element] = [Sentence(answer(prediction), "answer")]
+    elements: list[Element] = [Sentence(answer(prediction), "answer"), *_open(prediction)]
     mixes = sorted(prediction.mixes, key=lambda mix: mix.worst)
     if len({mix.mix for mix in mixes}) == 1:
         for mix in mixes:
@@ -40,7 +42,7 @@ def prediction_elements(
     if prediction.next and study is not None:
         elements += [
             Sentences(tuple(map(_next, prediction.next)), "Worth measuring next:"),
-            Sentence(_command(study, prediction.next), command=True),
+            Sentence(_command(study, prediction.next, device), command=True),
         ]
     return [*elements, *([Sentences(prediction.notes)] if prediction.notes else [])]
 
@@ -238,9 +240,29 @@ def _next(mix: NextMix) -> str:
     return f"{' + '.join(mix.mix)} under {mix.sharing}: removes {percent(mix.buys)} of the uncertainty"
 
 
-def _command(study: str, mixes: Sequence[NextMix]) -> str:
+def _command(study: str, mixes: Sequence[NextMix], device: str | None) -> str:
     """Measures them all, in one run."""
     groups = dict.fromkeys(mix.mix for mix in mixes)
-    listed = ", ".join(f"{'-'.join(group)}: [{', '.join(group)}]" for group in groups)
-    ways = ", ".join(dict.fromkeys(mix.sharing for mix in mixes))
-    return f"cotenant run {study} --set 'mixes=[solo, {{groups: {{{listed}}}}}]' --set 'sharing=[{ways}]'"
+    ways = dict.fromkeys(mix.sharing for mix in mixes)
+    return run_command(study, [mixes_setting(groups, "solo"), ways_setting(ways)], device=device)
+
+
+def _open(prediction: PredictedMixes) -> list[Element]:
+    """Of which mixes the gentlest way to share is open, and the measurement that settles the one that matters most."""
+    if not prediction.open:
+        return []
+    most = prediction.open[0]
+    first, *gentler = most.ways
+    count = len({mix.mix for mix in prediction.mixes})
+    opened, whose = ("T", "the") if count == 1 else (f"For {len(prediction.open)} of {count} mixes t", "its")
+    above_all = "" if count == 1 else f", above all for {most.label}"
+    sentence = (
+        f"{opened}he ranges leave open which way is gentlest{above_all}: {whose} slowest tenant may take up to "
+        f"{ratio(most.loses)} times as long under {first} as under {listed(gentler, 'or')}"
+    )
+    if most.minutes is None:
+        return [Sentence(f"{sentence}; measure it under each")]
+    device = DeviceName(prediction.device)
+    where = f" on a real {device.model}" if device.simulated else ""
+    tell = f"{sentence}. At most {duration(60 * most.minutes)} of measuring{where} would tell:"
+    return [Sentence(tell), Sentence(most.command, command=True)]
