@@ -25,21 +25,39 @@ class Judged:
         self.families: list[str] = []
         self.inside: list[bool] = []
         self.half: list[float] = []
+        self._last: tuple[Setting, bytes, Predictor] | None = None
 
-    def add(self, matrix: Matrix, setting: Setting, split: Split, variances: Variances, *, trees: bool = True) -> None:
-        """Predict a split."""
+    def add(
+        self,
+        matrix: Matrix,
+        setting: Setting,
+        split: Split,
+        variances: Variances,
+        *,
+        trees: bool = True,
+        typical: float = 0.0,
+    ) -> None:
+        """Predict a split.
+
+        Args:
+            matrix: All measurements.
+            setting: What is known of the jobs.
+            split: What is known of their pairs.
+            variances: Variances of the correction.
+            trees: Fit boosted trees, too, which takes long.
+            typical: The constant's log slowdown where no pair is known.
+        """
         known, asked = matrix.evidence.only(split.train), matrix.evidence.rows[split.test]
-        predictor = Predictor(setting, known, variances, prior_half=GPU_PRIOR_HALF)
-        predicted = predictor.slowdowns(asked)
+        predicted = self._predictor(setting, matrix, split, variances).slowdowns(asked)
         estimate, low, high = predicted.estimate[:, 0], predicted.low[:, 0], predicted.high[:, 0]
         count = len(setting)
         others: dict[str, Floats] = {
-            "constant": constant(known, asked),
+            "constant": constant(known, asked) if len(known) else np.full(len(asked), typical),
             "prior only": setting.prior(asked)[:, 0],
-            "additive": additive(known, asked, count),
-            "low rank": low_rank(known, asked, count),
         }
-        if trees:
+        if len(known):
+            others |= {"additive": additive(known, asked, count), "low rank": low_rank(known, asked, count)}
+        if trees and len(known):
             pairs = matrix.features[known.rows].reshape(len(known), -1)
             others["boosted trees"] = boosted(pairs, known.logs, matrix.features[asked].reshape(len(asked), -1))
         truth = np.exp(matrix.evidence.logs[split.test])
@@ -57,6 +75,14 @@ class Judged:
             self.inside.append(bool(low[number] <= truth[number] <= high[number]))
             self.half.append(float(np.sqrt(high[number] / low[number]) - 1))
 
+    def _predictor(self, setting: Setting, matrix: Matrix, split: Split, variances: Variances) -> Predictor:
+        """Jobs of a family without pairs of their own have the same evidence."""
+        train = split.train.tobytes()
+        if self._last is None or self._last[0] is not setting or self._last[1] != train:
+            known = matrix.evidence.only(split.train)
+            self._last = setting, train, Predictor(setting, known, variances, prior_half=GPU_PRIOR_HALF)
+        return self._last[2]
+
     def error(self, target: float | None = None) -> Measure:
         """Mean over all rows."""
         return absolute_error(self.rows, of="slowdown", target=None if target is None else Target(high=target))
@@ -65,8 +91,8 @@ class Judged:
         """Median over all rows."""
         return absolute_error(self.rows, of="slowdown", average="median")
 
-    def clean(self) -> "Judged":
-        """Only families whose constants were chosen without their pairs in view."""
+    def clean(self, others: "Judged | None" = None) -> "Judged":
+        """Only families whose constants were chosen without their pairs in view, and what was judged otherwise."""
         result = Judged()
         for row, family, inside, half in zip(self.rows, self.families, self.inside, self.half, strict=True):
             if family not in LOOKED_AT:
@@ -74,6 +100,11 @@ class Judged:
                 result.families.append(family)
                 result.inside.append(inside)
                 result.half.append(half)
+        if others is not None:
+            result.rows += others.rows
+            result.families += others.families
+            result.inside += others.inside
+            result.half += others.half
         return result
 
     def coverage(self, least: float | None = None) -> Measure:

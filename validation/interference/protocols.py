@@ -1,6 +1,6 @@
 """Splits: what is left out, and which pairs are measured, as the evidence for each prediction."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,11 @@ class Split:
 
 
 def new_jobs(
-    matrix: Matrix, variances: Variances, pairs: int, of_family: Callable[[str], Setting]
+    matrix: Matrix,
+    variances: Variances,
+    pairs: int,
+    of_family: Callable[[str], Setting],
+    families: Collection[str] | None = None,
 ) -> Iterator[tuple[Setting, Split]]:
     """Each job in turn is new: its entire family is left out, and it has been measured beside ``pairs`` known jobs.
 
@@ -34,10 +38,13 @@ def new_jobs(
         variances: Variances of the correction.
         pairs: Number of measured pairs of the new job.
         of_family: The setting to use when this family is left out.
+        families: Only jobs of these; None: all.
     """
     evidence = matrix.evidence
     of_rows = np.array(matrix.families)[evidence.rows]
-    for job, family in enumerate(matrix.families):
+    asked = [job for job, family in enumerate(matrix.families) if families is None or family in families]
+    for job in sorted(asked, key=lambda job: matrix.families[job]):  # one after the other, they share a predictor
+        family = matrix.families[job]
         setting = of_family(family)
         own = of_rows == family
         train = np.flatnonzero(~own.any(axis=1))
