@@ -11,6 +11,7 @@ from cotenant.serving.reloader import opened
 from cotenant.serving.tenants_file import TenantsFile, read_tenants
 from tests.serving.backends.behind import run, scripted
 from tests.serving.http.front import Client
+from tests.support import pace
 
 ASK = {"inputs": [{"name": "ids", "datatype": "INT64", "shape": [1, 1], "data": [1]}]}
 
@@ -83,14 +84,15 @@ def test_no_accepted_request_is_lost_when_workers_are_replaced_under_load():
 def test_an_accepted_request_is_finished_by_the_old_workers_and_counts_in_a_drain():
     async def scenario(one):
         early = asyncio.ensure_future(one.client.post("/v2/models/net/infer", ASK))
-        await asyncio.sleep(0.05)
+        while not one.service.in_flight:
+            await asyncio.sleep(0.001)
         await one.take_over(names=("other",))
         gone = await one.client.post("/v2/models/net/infer", ASK)
         in_flight = one.service.in_flight
         drained = await one.service.drain(20)
         return (await early).status, gone.status, in_flight, drained
 
-    assert reloading(scenario, sleep_s=0.4) == (200, 404, 1, True)
+    assert reloading(scenario, sleep_s=pace.seconds(0.4)) == (200, 404, 1, True)
 
 
 def test_new_contracts_alone_keep_the_workers():

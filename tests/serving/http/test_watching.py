@@ -58,8 +58,9 @@ def test_a_histogram_counts_values_up_to_each_edge():
 def test_waiting_and_started_requests_are_distinguished():
     async def scenario(client):
         asking = [asyncio.ensure_future(client.post("/v2/models/bert/infer", IDS)) for _ in range(2)]
-        await asyncio.sleep(0.05)
-        waiting, begun = client.service.under_way()
+        while (under_way := client.service.under_way()) and sum(sum(counts.values()) for counts in under_way) < 2:
+            await asyncio.sleep(0.001)
+        waiting, begun = under_way
         await asyncio.gather(*asking)
         return dict(waiting), dict(begun)
 
