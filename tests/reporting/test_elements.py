@@ -198,3 +198,23 @@ def test_maps_beyond_the_third_are_folded(monkeypatch, ways, folded):
     sections = [each for each in elements if isinstance(each, Section)]
     assert sum(len(each.elements) for each in sections) == folded
     assert all(each.folded for each in sections)
+
+
+@pytest.mark.parametrize(
+    ("memory", "text"),
+    [
+        (None, "a + b: a can't run under mps: more requests arrive than end"),
+        (
+            18 << 30,
+            "a + b: a can't run under mps: more requests arrive than end, or 18.0 GiB of memory are more than there is",
+        ),
+    ],
+)
+def test_a_mix_that_cannot_run_gets_words_instead_of_dashes(memory, text):
+    tenants = [
+        SimpleNamespace(tenant=name, slowdown=Interval(est, None, None)) for name, est in (("a", np.nan), ("b", 1.1))
+    ]
+    mix = SimpleNamespace(
+        mix=("a", "b"), label="a + b", sharing="mps", tenants=tenants, memory_bytes=memory, worst=np.nan
+    )
+    assert predicted.answer(SimpleNamespace(mixes=[mix], device="sim:t4")) == text

@@ -1,5 +1,6 @@
 """Predictions: the answer in a sentence, mixes from best to worst, and heat maps of every tenant beside others."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from cotenant.prediction.interference import MixForecast, NextMix, PredictedMixes, TenantForecast
@@ -149,9 +150,11 @@ def _known(tenant: TenantForecast) -> bool:
 
 def answer(prediction: PredictedMixes) -> str:
     """The first sentence: how many mixes are known how, and the best and the worst of them."""
-    mixes = prediction.mixes
-    if not mixes:
+    mixes = [mix for mix in prediction.mixes if not _stuck(mix)]
+    if not prediction.mixes:
         return f"nothing can be predicted on {prediction.device}"
+    if not mixes:
+        return _cannot_run(prediction.mixes[0])
     gentlest, worst = min(mixes, key=lambda mix: mix.worst), max(mixes, key=lambda mix: mix.worst)
     if len({mix.mix for mix in mixes}) == 1:
         others = f", {_worst(worst)} under {worst.sharing}" if len(mixes) > 1 else ""
@@ -166,6 +169,16 @@ def answer(prediction: PredictedMixes) -> str:
         f"{counted}: least slowed is {gentlest.label} under {gentlest.sharing} (the slowest tenant takes "
         f"{_worst(gentlest)} times as long as alone), most {worst.label} under {worst.sharing} ({_worst(worst)})"
     )
+
+
+def _stuck(mix: MixForecast) -> list[str]:
+    """Tenants without a finite time."""
+    return [tenant.tenant for tenant in mix.tenants if not math.isfinite(tenant.slowdown.est)]
+
+
+def _cannot_run(mix: MixForecast) -> str:
+    need = "" if mix.memory_bytes is None else f", or {size(mix.memory_bytes)} of memory are more than there is"
+    return f"{mix.label}: {listed(_stuck(mix))} can't run under {mix.sharing}: more requests arrive than end{need}"
 
 
 def _counted(mixes: Sequence[MixForecast], device: str) -> str:
