@@ -67,10 +67,10 @@ def test_the_run_reports_what_it_learnt_about_its_windows(result):
     assert manifest["windows"]["alone_s"]["b"] >= 0.005
     assert manifest["switching"]["carry_over"]["windows"] > 0
     assert manifest["reached"]["blocks"] == BLOCKS
-    sentences = [accuracy.sentence()[:9] for accuracy in result.summary.accuracy.values()]
+    sentences = [accuracy.sentence()[:23] for accuracy in result.summary.accuracy.values()]
     # On a busy machine no trial of the pair may be valid, and then nothing is said.
     valid = any(not tenant.cell.solo and tenant.trials_by_verdict.get("valid") for tenant in result.summary.tenants)
-    assert sentences == (["Good to ±"] if valid else [])
+    assert sentences == (["Slowdowns are good to ±"] if valid else [])
 
 
 def test_a_load_that_cannot_be_sustained_is_named_before_the_first_trial(tmp_path):
