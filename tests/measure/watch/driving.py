@@ -1,6 +1,7 @@
 """Traffic for servers under test, and waiting for events."""
 
 import contextlib
+import socket
 import threading
 import urllib.request
 
@@ -28,3 +29,9 @@ def traffic(url, *, work_s=0.005, gap_s=0.02):
     finally:
         over.set()
         thread.join(pace.seconds(10))
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -1,14 +1,15 @@
 """`watch --export`: what is learnt as metrics, and the dashboard, the alert and the manifest that go with them."""
 
+import contextlib
 import json
 import os
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
+import urllib.parse
 import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +27,8 @@ from cotenant.clients.exposition import exposed
 from cotenant.errors import WatchError
 from cotenant.measure.watch.exporter import Exporter, page
 from cotenant.measure.watch.track import Track
-from tests.measure.watch.driving import address_of
+from tests.measure.watch.driving import address_of, free_port
+from tests.support import pace
 from validation.scripted_neighbours import Script, play
 from validation.watching import readings
 
@@ -86,8 +88,7 @@ def test_before_the_first_look_there_is_only_use(session):
 
 
 def test_it_is_served_while_the_session_goes_on(session):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     with Exporter(str(port), 1.0) as exporter:
         exporter.start(session)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
@@ -116,8 +117,7 @@ def test_a_taken_port_is_refused_before_anything_is_watched(app, tmp_path):
 
 def test_the_command_line_serves_while_it_watches(app, tmp_path):
     url = address_of(app())
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     words = f"-m cotenant.cli.main watch web={url} me={os.getpid()} --device cpu --histogram {METRIC} --price 1"
     words = [sys.executable, *words.split(), "--export", str(port), "--out", str(tmp_path)]
     watcher = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -177,6 +177,30 @@ def test_prometheus_accepts_metrics_and_rules(session, tmp_path):
         [promtool, "test", "rules", str(tmp_path / "test.yaml")], capture_output=True, text=True, check=False
     )
     assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+@pytest.mark.slow
+def test_a_real_prometheus_answers_the_dashboard_and_evaluates_the_alert(session, prometheus):
+    port = free_port()
+    panels = json.loads((FILES / "grafana.json").read_text())["panels"]
+    with Exporter(str(port), 1.0) as exporter:
+        exporter.start(session)
+        _, url = prometheus(FILES / "alerts.yaml", watch=f"http://127.0.0.1:{port}")
+        for panel in panels:
+            for target in panel["targets"]:
+                pace.until(lambda asked=target["expr"]: told(url, "query", query=asked)["result"], 120)
+        pace.until(lambda: told(url, "alerts")["alerts"], 120)
+    [alert] = told(url, "alerts")["alerts"]
+    assert alert["state"] == "pending", "for ten minutes"
+    assert alert["annotations"]["summary"].startswith("A slows B at least 1.")
+
+
+def told(url, path, **asked):
+    """What Prometheus answers; nothing while it starts."""
+    address = f"{url}/api/v1/{path}?{urllib.parse.urlencode(asked)}"
+    with contextlib.suppress(OSError), urllib.request.urlopen(address) as answer:
+        return json.load(answer)["data"]
+    return {"result": [], "alerts": []}
 
 
 def test_the_manifest_starts_a_command_that_exists_on_the_port_it_names():

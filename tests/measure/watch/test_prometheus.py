@@ -3,8 +3,6 @@
 import http.server
 import json
 import os
-import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -18,7 +16,7 @@ from cotenant.clients import prometheus as client
 from cotenant.clients.address import read_address
 from cotenant.clients.prometheus import PrometheusServer
 from cotenant.errors import WatchError
-from tests.measure.watch.driving import traffic
+from tests.measure.watch.driving import free_port, traffic
 from tests.support import pace
 
 METRIC = "http_request_duration_seconds"
@@ -27,39 +25,6 @@ threads: 1
 tenants:
   net: {workload: resnet18-mini, slo: 60s}
 """
-
-
-@pytest.fixture
-def prometheus(tmp_path):
-    """Debian's Prometheus, scraping every second."""
-    program = shutil.which("prometheus")
-    if program is None:
-        pytest.skip("prometheus isn't installed")
-    running = []
-
-    def start(**jobs):
-        port = free_port()
-        config = {
-            "global": {"scrape_interval": "1s"},
-            "scrape_configs": [
-                {"job_name": job, "static_configs": [{"targets": [url.removeprefix("http://")]}]}
-                for job, url in jobs.items()
-            ],
-        }
-        file = tmp_path / "prometheus.json"  # JSON is YAML
-        file.write_text(json.dumps(config))
-        process = subprocess.Popen(
-            [program, f"--config.file={file}", f"--storage.tsdb.path={tmp_path / 'tsdb'}",
-             f"--web.listen-address=127.0.0.1:{port}"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        running.append(process)
-        return process, f"http://127.0.0.1:{port}"
-
-    yield start
-    for process in running:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture
@@ -73,12 +38,6 @@ def serve(tmp_path):
     process.terminate()
     process.wait(pace.seconds(60))
     process.stdout.close()
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def scraped(url, query, at_least):
