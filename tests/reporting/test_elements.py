@@ -108,6 +108,14 @@ def test_every_renderer_shows_every_text(elements, shown):
     assert [text for text in texts(elements) if words(text) not in found] == []
 
 
+def test_long_names_in_a_plain_table_are_folded_and_not_cut():
+    columns = ("tenant", *(f"number {at}" for at in range(9)))
+    rows = tuple((f"127.0.0.1:{port}", *["123.4"] * 9) for port in (18201, 18202))
+    shown = on_terminal([DataTable(columns, rows, numbers=frozenset(columns[1:]), ruled=False)], width=80)
+    assert "…" not in shown
+    assert shown.count("123.4") == 18
+
+
 def test_names_are_text_everywhere():
     elements = [Sentence(HOSTILE), DataTable((HOSTILE,), ((HOSTILE,),)), Sentences((HOSTILE,))]
     whole = page(elements, title="t", brand="b")

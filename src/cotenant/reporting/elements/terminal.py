@@ -113,7 +113,7 @@ def _table(table: DataTable) -> RenderableType:
         return _one_line_each(table)
     plain = RichTable(box=None, pad_edge=False, title=literal(table.title) or None, title_justify="left")
     for name in table.columns:
-        plain.add_column(literal(name), justify="right" if name in table.numbers else "left")
+        plain.add_column(literal(name), justify="right" if name in table.numbers else "left", overflow="fold")
     for row in table.rows:
         plain.add_row(*map(_text, row))
     return plain
