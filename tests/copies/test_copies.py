@@ -5,7 +5,7 @@ import pytest
 from cotenant import copies
 from cotenant.analyse.copies_answer import CopyLevel, Tuning
 from cotenant.devices.cpu.cores import by_node, equal_blocks
-from cotenant.errors import StudyError
+from cotenant.errors import CotenantError, StudyError
 from cotenant.study.copies_study import copies_study, ways_among
 from cotenant.study.expand import expand
 from cotenant.study.files import study_from
@@ -140,3 +140,20 @@ def test_a_command_without_a_free_port_is_refused_with_one_that_has(command, bet
         copies(command, device="cpu", out=tmp_path)
     assert "has no {port}" in caught.value.message
     assert caught.value.hint == f'write cotenant copies "{better}"'
+
+
+@pytest.mark.parametrize(
+    ("server", "more", "said"),
+    [
+        ("python3 'serve.py --port {port}", {}, "No closing quotation"),
+        ("python3 serve.py --port {port}", {"sharing": ["mps"]}, "`mps` is not available on a CPU"),
+        ("python3 serve.py --port {port}", {"slo": "5parsecs"}, "the study has 1 problem"),
+        ("model.yaml", {}, "model.yaml starts no server"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_before_a_copy_is_tuned(server, more, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.yaml").write_text("tenants: {a: {workload: bert-base-mini}}")
+    with pytest.raises(CotenantError, match=said):
+        copies(server, device="cpu", workload="http:/work", out=tmp_path / "runs", **more)
+    assert not (tmp_path / "runs").exists()

@@ -84,6 +84,11 @@ def copies(
     if slo is not None:
         entry = {**entry, "slo": slo}
     place = twin_for(device or named or "cpu", entry) if simulate else find_device(device or named or "cpu")
+    if "server" not in entry and not place.simulated:
+        raise StudyError(
+            f"{server} starts no server that could be copied on {place.name}",
+            hint="give its tenant server: {start: COMMAND --port {port}}; or ask the model of a GPU: --simulate",
+        )
     answer, study = measured_copies(
         name, entry, place, load_asked(load, rate), up_to=up_to, sharing=sharing, failures=failures, window_s=window_s,
         blocks=blocks, budget_s=budget_s, seed=seed, out=Path(out), listener=listener or silent,

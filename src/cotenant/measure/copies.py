@@ -1,6 +1,7 @@
 """The measurements behind `copies`: from how many requests on a copy is busy, then 1 to N copies side by side."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from cotenant.devices.protocol import Device
 from cotenant.devices.target import place_at, twin_of
 from cotenant.errors import StudyError, TenantFailed
 from cotenant.measure.events import Listener
+from cotenant.measure.run_plan import plan_for
 from cotenant.measure.session import measured
 from cotenant.store.reading import open_runs
 from cotenant.store.run_records import run_records
@@ -20,6 +22,7 @@ from cotenant.study.copies_study import (
     MORE_LEVELS,
     REQUESTS_TUNED,
     TUNING_WINDOW_S,
+    WINDOW_S,
     copies_study,
     levels_from,
     load_asked,
@@ -28,6 +31,7 @@ from cotenant.study.copies_study import (
     window_for,
 )
 from cotenant.study.model import Study
+from cotenant.study.workload_check import check_workloads
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.sharing import Sharing
 from cotenant.tenancy.tenant_entry import TenantEntry
@@ -63,6 +67,12 @@ def measured_copies(
     """
     modes = [mode.mode for mode in place.sharings() if mode.available]
     ways: list[Any] = list(sharing) or ways_among(modes, gpu=place.kind != "cpu")
+    comparison = partial(
+        copies_study, name, entry, place.name, ways, up_to=up_to, blocks=blocks, budget_s=budget_s, seed=seed
+    )
+    # Whatever is wrong with it is said before a copy is tuned for minutes.
+    first = comparison(load=asked or Load(kind="closed"), window_s=window_s or WINDOW_S)
+    check_workloads(plan_for(first, place).study, simulated=place.simulated)
     tuning: Tuning | None = None
     folders: tuple[Path, ...] = ()
     if asked is None or not asked.open:
@@ -76,10 +86,7 @@ def measured_copies(
             chosen.throughput_rps.est or 1.0, up_to, (chosen.latency_ms.est or 0.0) / 1e3 / chosen.outstanding
         )
     assert asked is not None
-    study = copies_study(
-        name, entry, place.name, ways, asked, up_to=up_to, blocks=blocks, budget_s=budget_s, seed=seed,
-        window_s=window_s or window_for((asked.rate_rps or 1.0) / up_to, 1, 0.0),
-    )  # fmt: skip
+    study = comparison(load=asked, window_s=window_s or window_for((asked.rate_rps or 1.0) / up_to, 1, 0.0))
     folder = _measured(study, out, listener)
     answer = _answer(folder, name, place, tuning=tuning, folders=folders, load=asked, failures=failures)
     return answer, study

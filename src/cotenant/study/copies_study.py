@@ -45,7 +45,10 @@ def server_tenant(
 ) -> tuple[str, dict[str, Any], str | None]:
     """The name of the server, its tenant as in a file, and the file's device."""
     path = Path(server)
-    words = shlex.split(str(server)) if "{" in str(server) or not path.suffix else []
+    try:
+        words = shlex.split(str(server)) if "{" in str(server) or not path.suffix else []
+    except ValueError as error:
+        raise StudyError(f"{server}: {error}", hint="close the quote, or escape it with a backslash") from None
     if path.suffix in {".yaml", ".yml"} and len(str(server).split()) == 1:
         study = load_study(path)
         if len(study.tenants) != 1:
