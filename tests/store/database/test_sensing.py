@@ -1,11 +1,13 @@
 """Comparison of two sensors of one quantity, and thermal models, from the database."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from cotenant.cli.main import main
+from cotenant.store.database import questions
 
 HEADER = "timestamp, uuid, power.draw [W], power.draw.instant [W], temperature.gpu"
 
@@ -74,3 +76,11 @@ def test_the_report_states_it_beside_the_timeline(home, tmp_path):
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "averaged over 1 s" in page
     assert "A watt more warms it by" in page
+
+
+@pytest.mark.parametrize("empty", ["reference", "other"])
+def test_a_sensor_without_readings_is_compared_with_nothing(empty):
+    readings = {name: (np.arange(60.0), np.resize([100.0, 250.0], 60)) for name in ("reference", "other")}
+    database = SimpleNamespace(series=(readings | {empty: (np.empty(0), np.empty(0))}).__getitem__)
+    with pytest.raises(ValueError, match="one of them has no readings"):
+        questions._compared(database, "reference", "other")
