@@ -137,3 +137,15 @@ def test_an_objective_is_read_alike_in_short_and_at_length(written, short, long)
     path = "tenants: {{a: {{workload: bert-base, rate: 1/s, slo: {}}}}}"
     brief, whole = (load_study(written(path.format(slo))).tenants["a"].slo for slo in (short, long))
     assert brief == whole != ()
+
+
+@pytest.mark.parametrize(("text", "rps"), [("1.5e2/s", 150.0), ("3E2/min", 5.0), ("1e-1/s", 0.1), (".5/h", 0.5 / 3600)])
+def test_a_rate_is_any_number_with_its_unit(written, text, rps):
+    path = written(f"tenants:\n  a: {{workload: bert-base-mini, rate: {text}, slo: 1s}}\n")
+    assert tenants_to_plan(path).tenants["a"].load.rate_rps == pytest.approx(rps)
+
+
+@pytest.mark.parametrize("text", ["e2/s", "1e/s", "1e1000/s", "0/s", "0e5/s"])
+def test_a_rate_that_is_no_number_above_0_is_refused(written, text):
+    path = written(f"tenants:\n  a: {{workload: bert-base-mini, rate: {text}, slo: 1s}}\n")
+    assert "tenants.a.rate: expected a rate" in refused(tenants_to_plan, path)

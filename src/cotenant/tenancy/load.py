@@ -43,7 +43,7 @@ ALIASES = {
 FORMS = "closed(n), poisson(rate), gamma(rate, cv), trace(file.csv, rate)"
 _CALL = re.compile(r"^\s*([a-z][a-z-]*)\s*(?:\((.*)\))?\s*$", re.DOTALL)
 _PERCENT = re.compile(r"^(\d+(?:\.\d+)?)\s*%$")
-_RATE = re.compile(r"^(\d+(?:\.\d*)?|\.\d+)\s*/\s*(s|min|h)$")
+_RATE = re.compile(r"^((?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,2})?)\s*/\s*(s|min|h)$")
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 
 
