@@ -215,7 +215,8 @@ def plan(
         devices: Available devices: `sim:a100-sxm4-80gb*4, sim:t4*2`, `cuda:0,1`, `cpu`; default: those of the file.
         minimise: `cost`, `devices`, `energy` or `latency`. Where no device has a price, `cost` counts devices.
         seconds: Time for everything. Describing tenants counts, but leaves at least a fifth of it for the search.
-            Time in which others had the processor doesn't count, up to twice as much again.
+            Time in which others had the processor doesn't count, up to twice as much again; nor does compiling the
+            simulation, once after installation.
         risk: How often an objective may be missed, given the prediction's validated error.
         prices: Dollars per hour by kind of device; takes precedence over the file and the table.
         runs: Runs whose measurements correct the predictions, and served traffic, whose rates replace the file's;
