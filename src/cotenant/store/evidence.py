@@ -155,12 +155,13 @@ def _bulk(runs: OpenRuns) -> _Bulk:
     alone = set(con.execute("SELECT run, trial FROM trials WHERE solo").fetchall())
     for portion in portions(trials, (sizes[trial] for trial in trials)):
         requests, samples = (of_trials(files, table, portion) for table in ("requests", "samples"))
-        stages = of_trials(files, "stages", (trial for trial in portion if trial in alone))
+        undisturbed = [trial for trial in portion if trial in alone]
+        stages, solo = (of_trials(files, table, undisturbed) for table in ("stages", "requests"))
         if requests:
             for *key, service_ns in con.execute(_SERVICE.format(requests=requests)).fetchall():
                 found.service_ns[key[0], key[1], key[2]] = service_ns
-        if requests and stages:
-            for *key, stage, duration_ns in con.execute(_STAGES.format(stages=stages, requests=requests)).fetchall():
+        if stages and solo:
+            for *key, stage, duration_ns in con.execute(_STAGES.format(stages=stages, requests=solo)).fetchall():
                 found.stages_ns.setdefault((key[0], key[1], key[2]), {})[stage] = float(duration_ns)
         if samples:
             found.around.update(_circumstances(con, samples, cores))
