@@ -140,7 +140,9 @@ def _few(matrix: Matrix, variances: Variances, typical: float) -> Result:
         measures += [
             _beside_constant(drawn, f"{pairs} random pairs, {DRAWS} draws"),
             replace(drawn.coverage(88.0), name=f"90 % intervals that hold after {pairs}"),
-            replace(chosen.error(random.value), name=f"mean abs. error, {pairs} pairs that `next` chose"),
+            replace(
+                chosen.error(), target=_at_most(random.value), name=f"mean abs. error, {pairs} pairs that `next` chose"
+            ),
         ]
         rows = rows + drawn.rows
     return replace(
@@ -161,7 +163,11 @@ def _beside_constant(errors: Judged, given: str) -> Measure:
     found = errors.error()
     of_constant = found.baselines["constant"]
     name = f"mean abs. error, {given} (a constant: {of_constant:.3g} %)"
-    return replace(found, name=name, target=Target(high=AS_GOOD_AS_A_CONSTANT * of_constant))
+    return replace(found, name=name, target=_at_most(AS_GOOD_AS_A_CONSTANT * of_constant))
+
+
+def _at_most(error: float) -> Target:
+    return Target(high=float(f"{error:.3g}"))
 
 
 def _drawn(matrix: Matrix, pairs: int, seed: int) -> Ints:
