@@ -137,8 +137,14 @@ PARAMS = {
     "unknown tokens": ("/v1/embeddings", {"model": "bert", "input": [7, 1000]}, "input", None),
     "other size": ("/v1/embeddings", {"model": "bert", "input": "a", "dimensions": 3}, "dimensions", None),
     "long text": ("/v1/embeddings", {"model": "bert", "input": "a" * 65}, None, "context_length_exceeded"),
+    "best of": ("/v1/completions", {"model": "gpt", "prompt": "a", "best_of": 2}, "best_of", None),
     "responses": ("/v1/responses", {"model": "gpt", "input": "a"}, "model", None),
 }
+
+
+def test_the_best_of_as_many_as_are_asked_for_are_all():
+    body = {"model": "gpt", "prompt": "a", "n": 2, "best_of": 2, "max_tokens": 1}
+    assert len(ask("/v1/completions", body).json()["choices"]) == 2
 
 
 @pytest.mark.parametrize(("path", "body", "param", "code"), PARAMS.values(), ids=PARAMS)
