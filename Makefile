@@ -10,8 +10,8 @@ LOCKED  = $(BIN)/pip install --quiet --no-compile --require-hashes --no-deps --o
 # Packages are compiled by all cores afterwards; some contain files for other Pythons, which can't be.
 COMPILE = $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 TORCH   = $(PIP) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
-# A minute at 120 % load, beside the slow tests: its models sleep, so it takes little of the machine.
-SOAK    = (cd benchmarks/serving && ../../$(BIN)/python soak.py --seconds 60 --empty)
+# A minute of overload with clients that leave, beside the slow tests: its models sleep, so it takes little of the machine.
+SOAK    = (cd benchmarks/serving && ../../$(BIN)/python soak.py --seconds 60 --empty --rough --load 1.5 3)
 SKIPS   = $(if $(CI),--allowed-skips tests/allowed_skips.txt)
 SLOWEST = $(if $(CI),--durations=20)
 # A worker that a hanging test ended isn't replaced: pytest-xdist can wait for ever for one that took another's place.
@@ -69,8 +69,8 @@ types: $(TESTED)
 layers: $(TESTED)
 	$(BIN)/lint-imports
 
-soak: $(TESTED)           ## a server at 120 % load for an hour: nothing may grow (SECONDS=60 for a short one)
-	cd benchmarks/serving && ../../$(BIN)/python soak.py --seconds $(or $(SECONDS),3600)
+soak: $(TESTED)           ## a server at 150 to 300 % load for an hour: nothing may grow (SECONDS=60 for a short one)
+	cd benchmarks/serving && ../../$(BIN)/python soak.py --seconds $(or $(SECONDS),3600) --rough --load 1.5 2 2.5 3
 
 bench: $(TESTED)          ## speed and memory, as ratios from one run; writes docs/performance.md
 	$(PIP) --editable ".[bench]"
