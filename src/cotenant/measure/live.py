@@ -4,7 +4,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,11 +19,13 @@ from cotenant.measure.sampler import Sampler, Samples, probes_of
 from cotenant.measure.tenants.arena import Board, shared_memory_fd
 from cotenant.measure.tenants.host_process import HostProcess
 from cotenant.measure.tenants.messages import WindowTimes
-from cotenant.measure.tenants.own_use import OwnUseProbe
+from cotenant.measure.tenants.ordered import Ordered, OrderingServer, is_ordered, arranged, of_tenant
+from cotenant.measure.tenants.own_use import OwnUseProbe, tree
 from cotenant.measure.tenants.pool import TenantPool
 from cotenant.measure.tenants.seat_run import Place, open_seats
 from cotenant.measure.tenants.sequence import Fixtures, Window, begun, serve_sequence
 from cotenant.study.model import Before
+from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import JUDGED_ALONE_S, TrialRecords
 from cotenant.workloads.protocol import Properties
@@ -31,6 +33,8 @@ from cotenant.workloads.protocol import Properties
 NS = 1_000_000_000
 CHUNK_S = 1.5
 """Trials are carried out and committed in stretches of about this length: a killed run loses no more."""
+_ANY_LOAD = Load(kind="closed")
+"""In place of the tenants' own: the same server serves a mix under any load."""
 MEMORY_SHARE = 0.9
 """Share of free memory for tenants: the rest is for the page cache and the runner."""
 
@@ -55,6 +59,7 @@ class LiveBench:
         self._preconditions = Preconditions(before, device.name)
         self._preconditions.look(self._probes)  # nothing runs yet: this is the idle temperature
         self._served: set[str] = set()
+        self._servers: dict[tuple[Tenant, ...], OrderingServer] = {}
         self._pool = TenantPool(
             device.name,
             board_fd=self._board_fd,
@@ -75,10 +80,10 @@ class LiveBench:
         """
         ready = []
         for trial in trials:
-            arrangement = self._device.arrange(trial.sharing, trial.tenants)
+            arrangement = self._arranged(self._device, trial)
             if arrangement.fixture is None or not arrangement.fixture.alone:
                 self._fixtures.set_up(arrangement.fixture)
-                ready.append((arrangement.hosts, trial.tenants))
+                ready.append((arrangement.hosts, _as_placed(trial, arrangement).tenants))
         self._pool.prefetch(ready)
 
     def refresh(self) -> None:
@@ -172,7 +177,8 @@ class LiveBench:
     def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:
         """Seconds of a request alone by tenant, as observed during warm-up."""
         seen = self._pool.request_times()
-        tenants = {tenant.of: tenant.workload.model_dump_json() for trial in trials for tenant in trial.tenants}
+        placed = [_as_placed(trial, self._arranged(self._device, trial)) for trial in trials]
+        tenants = {tenant.of: tenant.workload.model_dump_json() for trial in placed for tenant in trial.tenants}
         return {of: seen[workload] for of, workload in tenants.items() if workload in seen}
 
     def pause(self, seconds: float) -> None:
@@ -188,10 +194,10 @@ class LiveBench:
         """The leading trials that need no new setup between them."""
         if len(trials) == 1 or used.names or self._preconditions.asked:
             return [trials[0]]
-        fixture = used.arrange(trials[0].sharing, trials[0].tenants).fixture
+        fixture = self._arranged(used, trials[0]).fixture
         alike = []
         for trial in trials:
-            other = used.arrange(trial.sharing, trial.tenants).fixture
+            other = self._arranged(used, trial).fixture
             apart = other is not fixture and any(needed is not None and needed.alone for needed in (fixture, other))
             if trial.settings == trials[0].settings and not apart:
                 alike.append(trial)
@@ -205,11 +211,13 @@ class LiveBench:
         """Place as many of these trials as fit, and carry them out in sequence."""
         placed: list[tuple[Trial, Arrangement, list[Place]]] = []
         kept: list[HostProcess] = []
+        by_number = {trial.number: trial for trial in trials}
         for trial in trials:
-            arrangement = used.arrange(trial.sharing, trial.tenants)
+            arrangement = self._arranged(used, trial)
             try:
                 self._fixtures.set_up(arrangement.fixture)
-                placements = self._pool.place(arrangement.hosts, trial.tenants, keep=kept)
+                there = _as_placed(trial, arrangement)
+                placements = self._pool.place(arrangement.hosts, there.tenants, keep=kept)
             except (SharingUnavailable, TenantFailed) as failure:
                 if placed:
                     break  # it will be retried, as the first
@@ -220,11 +228,11 @@ class LiveBench:
             order = [seat.tenant for plan in arrangement.hosts for seat in plan.seats]
             found = [(place.host, seat) for place in placements for seat in place.seats]
             places = [place for _, place in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
-            placed.append((trial, arrangement, places))
+            placed.append((there, arrangement, places))
             kept += [place.host for place in placements]
         served = self._serve(placed, probes, rates)
         if served:
-            return served
+            return [self._as_asked(part, by_number[part.trial.number]) for part in served]
         # A tenant died before its turn. When run alone, its failure is the trial's result.
         return self._served_together(used, trials[:1], probes, rates)
 
@@ -238,11 +246,12 @@ class LiveBench:
         # calibration measures the instrument without it.
         blocks = [trial for trial, _, _ in placed if trial.block >= 0]
         canary = self._device.kind == "cpu" and any(trial.window_s < JUDGED_ALONE_S for trial in blocks)
-        laid_out = [(trial, _times(trial, places), places) for trial, _, places in placed]
-        with open_seats(laid_out, rates, canary=canary) as sequence:
-            windows = [Window(trial, times, seats) for (trial, times, _), seats in zip(laid_out, sequence, strict=True)]
+        arranged = [(trial, _times(trial, places), places) for trial, _, places in placed]
+        with open_seats(arranged, rates, canary=canary) as sequence:
+            windows = [Window(trial, times, seats) for (trial, times, _), seats in zip(arranged, sequence, strict=True)]
             hosts = list(dict.fromkeys(seat.host for window in windows for seat in window.seats))
-            own = OwnUseProbe([*(host.pid for host in hosts), *self._pool.servers()])
+            ordering = tree(pid for server in self._servers.values() for pid in server.pids)
+            own = OwnUseProbe([*(host.pid for host in hosts), *self._pool.servers(), *ordering])
             asked = {seat.tenant.name: seat.ready.facts.get("metrics") for window in windows for seat in window.seats}
             with contextlib.ExitStack() as stack:
                 servers = [stack.enter_context(probe) for probe in probes_of(asked.items())]
@@ -270,6 +279,25 @@ class LiveBench:
         ]  # report once, not every trial
         return found
 
+    def _arranged(self, used: Device, trial: Trial) -> Arrangement:
+        """A trial's mix on the device; where a server orders its requests, the clients of that server."""
+        arrangement = arranged(used, trial.sharing, trial.tenants)
+        if not is_ordered(used, trial.sharing):
+            return arrangement
+        mix = tuple(tenant.model_copy(update={"load": _ANY_LOAD}) for tenant in trial.tenants)
+        server = self._servers.setdefault(mix, OrderingServer(used.name, mix, self._pool.mark))
+        return Ordered(server, arrangement)
+
+    def _as_asked(self, part: "_Served", trial: Trial) -> "_Served":
+        """What a server's clients saw, as that of the tenants of the trial."""
+        if part.trial is trial:
+            return part
+        outcomes = [
+            replace(of_tenant(outcome, tenant), properties=self._properties(tenant))
+            for outcome, tenant in zip(part.outcomes, trial.tenants, strict=True)
+        ]
+        return replace(part, trial=trial, outcomes=outcomes)
+
     def _unserved(self, trial: Trial, failure: CotenantError, violations: tuple[str, ...] = ()) -> "_Served":
         """The outcome of a trial whose mix never ran."""
         now = time.monotonic_ns()
@@ -296,6 +324,11 @@ class _Served:
     samples: Samples
     """Samples of the entire sequence it was part of."""
     violations: tuple[str, ...]
+
+
+def _as_placed(trial: Trial, arrangement: Arrangement) -> Trial:
+    """The trial with the tenants that are placed: clients where a server orders the requests."""
+    return arrangement.fixture.asked(trial) if isinstance(arrangement, Ordered) else trial
 
 
 def _times(trial: Trial, places: Sequence[Place]) -> WindowTimes:

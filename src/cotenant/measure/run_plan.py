@@ -10,6 +10,7 @@ from cotenant.devices import find_device
 from cotenant.devices.group_names import require_group
 from cotenant.devices.protocol import Device
 from cotenant.errors import CotenantError, DeviceError, RunFolderError, SharingUnavailable, StudyError
+from cotenant.measure.tenants.ordered import arranged
 from cotenant.store.folder import RunFolder, slug
 from cotenant.store.manifest import PROFILE_PASS
 from cotenant.study import windows
@@ -21,7 +22,6 @@ from cotenant.study.windows import Windows
 from cotenant.tenancy.nouns import Block
 from cotenant.tenancy.sharing import Sharing
 from cotenant.tenancy.values import Controls
-from cotenant.tenancy.ways import SCHEDULED
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +108,10 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
     """Lay out every mix once before anything starts.
 
     Raises:
-        SharingUnavailable: A sharing named by the study is unavailable for all of its mixes, or only a server has it.
+        SharingUnavailable: A sharing named by the study is unavailable for all of its mixes.
         StudyError: It can't be spread over the device as written.
         DeviceError: The device lacks a control or value, or this user may not set it.
     """
-    if not device.simulated and any(way.mode == SCHEDULED for way in study.sharings(())):
-        raise SharingUnavailable(
-            f"scheduled is how `cotenant serve` shares {device.name}: it is measured while it serves",
-            hint="cotenant serve FILE --record DIR, then cotenant compare plan.yaml DIR/served/RUN",
-        )
     as_written, switched = study, not device.simulated and not device.names and study.fresh != "trial"
     study = windows.settled(study, switched=switched)
     study = _shares_settled(study, device, new=modes is None)
@@ -146,7 +141,7 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
     possible = set()
     for trial in whole.block(0).trials:
         try:
-            device.arrange(trial.sharing, trial.tenants)
+            arranged(device, trial.sharing, trial.tenants)
         except SharingUnavailable as refusal:
             sentence = f"{trial.mix}: {refusal.message}"
             skipped[trial.mix, str(trial.sharing)] = sentence

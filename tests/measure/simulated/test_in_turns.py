@@ -4,7 +4,6 @@ import pytest
 
 import cotenant
 from cotenant.devices.simulated.simulated_gpu import open_simulated
-from cotenant.errors import SharingUnavailable
 from cotenant.prediction.contention.layout import whole_of
 from cotenant.prediction.request_costs import PartOfGpu, request_costs
 from cotenant.study.files import study_from
@@ -45,14 +44,6 @@ def test_requests_that_can_t_be_in_time_are_refused_and_counted(tmp_path):
 def test_more_at_once_is_more_work_done(tmp_path):
     single, several = (ran(tmp_path, 250, at_once=most)["patient"] for most in (1, 8))
     assert several.unfinished < single.unfinished / 2
-
-
-def test_a_real_device_is_measured_while_its_server_serves():
-    entry = {"workload": "bert-base-mini", "rate": "5/s", "slo": "1s"}
-    study = study_from({"name": "t", "device": "cpu", "sharing": ["scheduled"], "tenants": {"a": entry, "b": entry}})
-    with pytest.raises(SharingUnavailable, match="measured while it serves") as refused:
-        cotenant.run(study, quiet=True)
-    assert "cotenant serve FILE --record DIR" in refused.value.hint
 
 
 # --- costs of requests, the same for run, plan and serve

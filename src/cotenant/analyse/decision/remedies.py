@@ -59,7 +59,7 @@ def ended(remedy: str) -> str:
 def _measured_longer(choice: MixChoice, more_s: float) -> str:
     """More requests of the same decide it."""
     option = choice.best
-    if option.cell.sharing == SCHEDULED:  # only a server shares like this: no study repeats it
+    if option.cell.sharing == SCHEDULED:  # of traffic that was served, no study is known
         return f"serve {mix_name(option.standings)} for {duration(more_s)} longer, under the same load"
     verb = "simulate" if option.cell.simulated else "measure"
     device = option.cell.device if option.cell.simulated else None

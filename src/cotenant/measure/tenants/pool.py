@@ -70,6 +70,11 @@ class TenantPool:
         self._reaper = Reaper()
         self._starter = Starter(self._reaper.mark)
 
+    @property
+    def mark(self) -> str:
+        """By which the run's processes are found."""
+        return self._reaper.mark
+
     def place(
         self, plans: Sequence[HostPlan], tenants: Sequence[Tenant], *, keep: Sequence[HostProcess] = ()
     ) -> list[HostPlacement] | None:

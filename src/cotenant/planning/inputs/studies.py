@@ -114,7 +114,7 @@ def measuring(
         tenants: Their file.
         devices: Those of the plan.
     """
-    names = measurement.tenants
+    names, mode = measurement.tenants, measurement.sharing.partition(" ")[0]
     seats = {seat.tenant: seat for device in devices for seat in device.tenants}
     needed_s = [
         queries_needed(objective.quantile, LATE) * measurement.replicas / load.rate_rps
@@ -128,7 +128,7 @@ def measuring(
     together = [mixes_setting([names]), ways_setting([_way(measurement, devices)])]
     settings = [*(together if len(names) > 1 else ["mixes=[solo]"]), *time_settings(*time)]
     for name in dict.fromkeys(names):
-        settings += _as_planned(name, entries[name], seats[name]) if name in seats else []
+        settings += _as_planned(name, entries[name], seats[name], mode) if name in seats else []
     if measurement.replicas > 1 and (load := entries[names[0]].load) is not None and load.rate_rps:
         settings += _arriving(names[0], load.rate_rps / measurement.replicas, load.cv)
     device, would = measurement.kind, measurement.would
@@ -142,7 +142,7 @@ def measuring(
 def _way(measurement: "Measurement", devices: "Sequence[PlannedDevice]") -> str:
     """The way to share as a run records it: with the shares of the plan, where the plan has this mix."""
     mode = measurement.sharing.partition(" ")[0]
-    for device in devices:
+    for device in devices if mode != SCHEDULED else ():  # there, shares are of the time
         shares = tuple(seat.share for seat in device.tenants if seat.share is not None)
         names = tuple(seat.tenant for seat in device.tenants)
         if (names, device.kind, device.sharing) == (measurement.tenants, measurement.kind, measurement.sharing):
@@ -150,10 +150,10 @@ def _way(measurement: "Measurement", devices: "Sequence[PlannedDevice]") -> str:
     return mode
 
 
-def _as_planned(name: str, entry: "TenantEntry", seat: "SeatedTenant") -> list[str]:
+def _as_planned(name: str, entry: "TenantEntry", seat: "SeatedTenant", way: str) -> list[str]:
     """Overrides under which a study runs a tenant as its plan assumes: what runs together is a single request there."""
     key, together = f"tenants.{name}", seat.together or seat.at_once
-    if in_steps(entry.spec()):
+    if way == SCHEDULED or in_steps(entry.spec()):
         return [f"{key}.at_once={seat.at_once}"]
     settings = [f"{key}.at_once=1"] if entry.most_at_once > 1 else []
     if together == 1 or not seat.rate_rps:

@@ -20,7 +20,7 @@ from cotenant.planning.mixes.serving_plan import (
 )
 from cotenant.planning.mixes.tenants import Unit, UnitSeat
 from cotenant.planning.solver.problem import NOBODY, PlacedGroup
-from cotenant.tenancy.ways import ALONE, SCHEDULED
+from cotenant.tenancy.ways import ALONE
 from cotenant.text import amount, milliseconds, percent, together
 
 FACTORS = np.geomspace(1.0, 4.0, 30).round(2)
@@ -100,7 +100,7 @@ def refusals(
             where = judge.kinds[way.kind].name
             if strain <= best[0]:
                 best = (strain, f"beside {together(others)} on {where}: {sentence}")
-                told = undecided and count == 1 and way.sharing != SCHEDULED
+                told = undecided and count == 1
                 measure = Measurement((*others, name), where, _written(way.sharing), MAY_FIT) if told else None
         reason = best[1] or "no device is left for it"
         if count > 1:
@@ -302,17 +302,12 @@ def _holds_to(judge: MixJudge, column: PlacedGroup, position: int, more: Callabl
 
 def _measure(rejected: Sequence[Rejected], devices: Sequence[PlannedDevice]) -> Measurement | None:
     """A cheaper alternative whose estimate fits, else the plan's mix with the least headroom."""
-    undecided = [alternative for alternative in rejected if alternative.undecided and alternative.sharing != SCHEDULED]
+    undecided = [alternative for alternative in rejected if alternative.undecided]
     if undecided:
         best = max(undecided, key=lambda alternative: alternative.saves_per_h)
         would = f"could save {best.saving}: {MAY_FIT}"
         return Measurement(best.tenants, best.kind, best.sharing, would)
-    # What a server orders is measured while it serves.
-    unmeasured = [
-        device
-        for device in devices
-        if not device.basis.startswith("measured") and device.tightest and device.sharing != SCHEDULED
-    ]
+    unmeasured = [device for device in devices if not device.basis.startswith("measured") and device.tightest]
     if not unmeasured:
         return None
     tightest = min(unmeasured, key=_headroom)

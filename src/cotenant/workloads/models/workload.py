@@ -1,6 +1,7 @@
 """A model as a workload: checked, described, built."""
 
 from dataclasses import replace
+from typing import Any
 
 from cotenant import extras
 from cotenant.errors import WorkloadError
@@ -9,6 +10,8 @@ from cotenant.workloads.descriptions import remembered
 from cotenant.workloads.models.describing import describe, describe_by_template
 from cotenant.workloads.models.entry import Family, ModelEntry, block_count, kept
 from cotenant.workloads.models.libraries import LIBRARIES, check_library, described_without
+from cotenant.workloads.models.recommender import DEFAULT_LOOKUPS
+from cotenant.workloads.models.seq2seq import WRITTEN
 from cotenant.workloads.models.weights_folder import check_weights
 from cotenant.workloads.protocol import Built, Place, Properties, WorkloadSpec
 
@@ -62,6 +65,18 @@ class ModelWorkload:
             known = {"image_size": side} if isinstance(self.entry.config.get("image_size"), int) else {}
             return replace(self.entry, image=side, config={**self.entry.config, **known})
         return self.entry
+
+    def inputs_asked(self, spec: WorkloadSpec) -> dict[str, Any]:
+        """What a client of its server has to know of its inputs: sizes that metadata leaves open, and a limit."""
+        entry = self.sized(spec)
+        seq = spec.seq or entry.seq or 1
+        if entry.family == "recommender":  # integers are drawn for all tables, so the shortest limits them
+            tables = entry.config["tables"]
+            lookups = int(spec.params.get("lookups", DEFAULT_LOOKUPS))
+            return {"largest": min(tables), "shapes": {"categories": [len(tables), spec.batch, lookups]}}
+        if entry.family == "seq2seq" and "num_mel_bins" not in entry.config:
+            return {"shapes": {"input_ids": [spec.batch, seq], "decoder_input_ids": [spec.batch, min(seq, WRITTEN)]}}
+        return {"shapes": {"input_ids": [spec.batch, seq]}} if entry.family in ("encoder", "decoder") else {}
 
 
 # What can't run is refused before anything is built, without torch.

@@ -15,8 +15,17 @@ if TYPE_CHECKING:
         loads_around,
     )
     from cotenant.workloads.servers.openai import times_tokens
-    from cotenant.workloads.servers.process import STARTED_BY_RUN, differences, listening
-    from cotenant.workloads.servers.spec import OPENAI, PRESETS, SERVER_FORMS, SERVERS, Preset, ServerSpec, is_server
+    from cotenant.workloads.servers.process import STARTED_BY_RUN, ServerProcess, differences, listening
+    from cotenant.workloads.servers.spec import (
+        OPENAI,
+        PRESETS,
+        SERVER_FORMS,
+        SERVERS,
+        V2,
+        Preset,
+        ServerSpec,
+        is_server,
+    )
     from cotenant.workloads.servers.v2 import body_of
     from cotenant.workloads.servers.v2_inputs import V2Options, inputs_of
 else:
