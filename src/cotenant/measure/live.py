@@ -328,7 +328,7 @@ class _Served:
 
 def _as_placed(trial: Trial, arrangement: Arrangement) -> Trial:
     """The trial with the tenants that are placed: clients where a server orders the requests."""
-    return arrangement.fixture.asked(trial) if isinstance(arrangement, Ordered) else trial
+    return arrangement.server.asked(trial) if isinstance(arrangement, Ordered) else trial
 
 
 def _times(trial: Trial, places: Sequence[Place]) -> WindowTimes:

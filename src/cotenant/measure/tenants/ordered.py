@@ -6,14 +6,14 @@ What the server refuses because it can't be in time has no end, as in a simulate
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from cotenant import workloads
-from cotenant.devices.protocol import Arrangement, Device, HostPlan, SeatReport
+from cotenant.devices.protocol import Arrangement, Device, Fixture, HostPlan, SeatReport
 from cotenant.errors import SharingUnavailable, WorkloadError
 from cotenant.measure.gather import SeatOutcome
 from cotenant.measure.tenants.reaper import VARIABLE as MARK
@@ -104,8 +104,13 @@ class OrderingServer:
 class Ordered:
     """A mix whose tenants are clients of a server."""
 
-    fixture: OrderingServer
+    server: OrderingServer
     clients: Arrangement
+    fixture: Fixture | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        """The server is its fixture."""
+        self.fixture = self.server
 
     @property
     def hosts(self) -> tuple[HostPlan, ...]:
@@ -114,7 +119,7 @@ class Ordered:
 
     def verify(self, reports: Sequence[SeatReport]) -> tuple[str, ...]:
         """A sentence if the server is gone, or a client isn't where it should be."""
-        gone = () if self.fixture.stands() else ("the server that orders the requests has ended",)
+        gone = () if self.server.stands() else ("the server that orders the requests has ended",)
         return (*gone, *self.clients.verify(reports))
 
 
