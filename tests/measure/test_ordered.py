@@ -1,12 +1,13 @@
 """`scheduled` on a real device: a server of ours orders the requests, and its tenants are measured as its clients."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 import cotenant
+from cotenant.clients.address import read_address
 from cotenant.devices import find_device
 from cotenant.errors import SharingUnavailable
 from cotenant.measure.gather import RequestColumns, SeatOutcome
@@ -22,54 +23,55 @@ from cotenant.tenancy.records import MISSING_NS
 from cotenant.tenancy.sharing import Sharing
 from cotenant.workloads import find
 from cotenant.workloads.protocol import Properties, WorkloadSpec
+from cotenant.workloads.servers import ServerProcess, ServerSpec, listening
 
+SCRIPTED = f"{sys.executable} -m cotenant.workloads.servers.scripted --port {{port}} --sleep 0.002 --adapter writes"
 PLAN = """
 plan: 2
 devices:
 - name: cpu
   sharing: scheduled
   tenants:
-    search:
-      rate_rps: 20
+    scripted:
+      rate_rps: 60
       at_once: 4
-      runs: {workload: bert-base-mini, seq: 16}
+      runs: {workload: resnet18-mini}
       expected: {p99: {limit_ms: 5000, upper_ms: 4000}}
-    recs:
-      rate_rps: 20
+    writes:
+      rate_rps: 30
       share: 10
-      runs: {workload: dlrm-mini}
-      expected: {p99: {limit_ms: 5000, upper_ms: 4000}}
-    complete:
-      rate_rps: 8
-      at_once: 2
       runs: {workload: distilgpt2-mini, mode: generate, seq: 8, tokens: 4}
       expected: {ttft p95: {limit_ms: 5000, upper_ms: 4000}, tpot p95: {limit_ms: 2000, upper_ms: 1000}}
 """
 
 
-@pytest.mark.slow
-def test_a_plan_with_a_server_is_measured_and_judged_and_the_server_is_gone(tmp_path):
+class Scripted(ServerProcess):
+    """A server that answers like ours, and computes nothing."""
+
+    def __init__(self, spec):
+        super().__init__(ServerSpec(start=SCRIPTED, ready="/v2/health/ready", env=spec.env))
+
+
+def test_a_plan_with_a_server_is_measured_and_judged_and_the_server_is_gone(tmp_path, monkeypatch):
+    monkeypatch.setattr("cotenant.measure.tenants.ordered.ServerProcess", Scripted)
     plan = tmp_path / "plan.yaml"
     plan.write_text(PLAN)
-    overrides = ["window=3s", "lead=300ms", "blocks=2", "until=null"]
+    overrides = ["window=1s", "lead=100ms", "blocks=2", "until=null"]
     result = cotenant.run(plan, out=tmp_path / "runs", overrides=overrides, quiet=True)
-    found = {tenant.tenant: tenant for tenant in result.summary.tenants if tenant.cell.mix != "null"}
-    assert {(tenant.cell.sharing, tenant.cell.mix) for tenant in found.values()} == {("scheduled", "plan")}
-    with open_runs([result.path]) as runs:
+    found = {tenant.tenant: tenant for tenant in result.summary.tenants if not tenant.cell.solo}
+    assert {tenant.cell.sharing for tenant in found.values()} == {"scheduled"}
+    [folder] = [path.parent for path in tmp_path.rglob("manifest.json")]
+    with open_runs([folder]) as runs:
         rows = runs.con.execute(
-            "SELECT DISTINCT tenant, workload, facts->>'$.address' FROM tenants WHERE \"of\" <> 'null'"
+            "SELECT DISTINCT tenant, workload, facts->>'$.address' FROM tenants WHERE tenant <> 'null'"
         ).fetchall()
     assert {name: workload for name, workload, _ in rows} == {
-        "search": "bert-base-mini", "recs": "dlrm-mini", "complete": "distilgpt2-mini"
+        "scripted": "resnet18-mini", "writes": "distilgpt2-mini"
     }  # fmt: skip
-    assert len({address for *_, address in rows}) == 1, "one server for all"
+    addresses = {address for *_, address in rows}
+    assert len(addresses) == 1, "one server for all"
     assert all(tenant.requests > 20 and tenant.unfinished == 0 for tenant in found.values())
-    judged = cotenant.compare([plan, result.path]).value
-    assert {(row.tenant, row.objective) for row in judged.rows} == {
-        ("search", "p99"), ("recs", "p99"), ("complete", "ttft p95"), ("complete", "tpot p95")
-    }  # fmt: skip
-    assert all(row.in_time == row.requests > 20 for row in judged.rows if row.verdict != "can't tell")
-    assert not [process for process in psutil.process_iter(["cmdline"]) if str(tmp_path) in str(process.info)]
+    assert not listening(read_address(addresses.pop())), "the server ends with the run"
 
 
 def tenant(name, workload, **more):

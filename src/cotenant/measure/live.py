@@ -59,7 +59,7 @@ class LiveBench:
         self._preconditions = Preconditions(before, device.name)
         self._preconditions.look(self._probes)  # nothing runs yet: this is the idle temperature
         self._served: set[str] = set()
-        self._servers: dict[tuple[Tenant, ...], OrderingServer] = {}
+        self._servers: dict[str, OrderingServer] = {}
         self._pool = TenantPool(
             device.name,
             board_fd=self._board_fd,
@@ -285,7 +285,8 @@ class LiveBench:
         if not is_ordered(used, trial.sharing):
             return arrangement
         mix = tuple(tenant.model_copy(update={"load": _ANY_LOAD}) for tenant in trial.tenants)
-        server = self._servers.setdefault(mix, OrderingServer(used.name, mix, self._pool.mark))
+        key = "\n".join(tenant.model_dump_json() for tenant in mix)
+        server = self._servers.setdefault(key, OrderingServer(used.name, mix, self._pool.mark))
         return Ordered(server, arrangement)
 
     def _as_asked(self, part: "_Served", trial: Trial) -> "_Served":
