@@ -19,7 +19,7 @@ from cotenant.measure.sampler import Sampler, Samples, probes_of
 from cotenant.measure.tenants.arena import Board, shared_memory_fd
 from cotenant.measure.tenants.host_process import HostProcess
 from cotenant.measure.tenants.messages import WindowTimes
-from cotenant.measure.tenants.ordered import Ordered, OrderingServer, is_ordered, arranged, of_tenant
+from cotenant.measure.tenants.ordered import Ordered, OrderingServer, arranged, is_ordered, of_tenant
 from cotenant.measure.tenants.own_use import OwnUseProbe, tree
 from cotenant.measure.tenants.pool import TenantPool
 from cotenant.measure.tenants.seat_run import Place, open_seats
@@ -246,9 +246,9 @@ class LiveBench:
         # calibration measures the instrument without it.
         blocks = [trial for trial, _, _ in placed if trial.block >= 0]
         canary = self._device.kind == "cpu" and any(trial.window_s < JUDGED_ALONE_S for trial in blocks)
-        arranged = [(trial, _times(trial, places), places) for trial, _, places in placed]
-        with open_seats(arranged, rates, canary=canary) as sequence:
-            windows = [Window(trial, times, seats) for (trial, times, _), seats in zip(arranged, sequence, strict=True)]
+        laid_out = [(trial, _times(trial, places), places) for trial, _, places in placed]
+        with open_seats(laid_out, rates, canary=canary) as sequence:
+            windows = [Window(trial, times, seats) for (trial, times, _), seats in zip(laid_out, sequence, strict=True)]
             hosts = list(dict.fromkeys(seat.host for window in windows for seat in window.seats))
             ordering = tree(pid for server in self._servers.values() for pid in server.pids)
             own = OwnUseProbe([*(host.pid for host in hosts), *self._pool.servers(), *ordering])

@@ -131,8 +131,10 @@ def of_tenant(outcome: SeatOutcome, tenant: Tenant) -> SeatOutcome:
         refused = np.zeros(requests.done.size, bool)
         kinds = requests.answers["kind"]
         refused[: kinds.size] = np.isin(kinds, numbers)
-        ended = {name: np.where(refused, MISSING_NS, getattr(requests, name)) for name in ("first", "done", "device")}
-        requests = replace(requests, **ended)
+        first, done, device = (
+            np.where(refused, MISSING_NS, times) for times in (requests.first, requests.done, requests.device)
+        )
+        requests = replace(requests, first=first, done=done, device=device)
     return replace(outcome, tenant=tenant, requests=requests)
 
 
