@@ -124,7 +124,7 @@ WRONG = {
     "unknown field": ({"inputs": [IDS], "outpts": []}, "did you mean outputs"),
     "classes": (
         {"inputs": [IDS], "outputs": [{"name": "embedding", "parameters": {"classification": 3}}]},
-        "`classification` isn't supported",
+        "`classification` isn't supported by an output.",
     ),
     "shared memory": (
         {"inputs": [{**IDS, "parameters": {"shared_memory_region": "x"}}]},

@@ -99,7 +99,7 @@ def parameter(parameters: Any, name: str) -> Any:
 def _tensor(entry: Any, raw: bytes | None) -> Tensor:
     name, datatype, shape = entry.name[:200], entry.datatype, tuple(entry.shape)
     # KServe's client states the size here too, where nothing depends on it.
-    check_options(parameters_of(entry.parameters), ("binary_data_size",), SHARED_MEMORY, where="An input")
+    check_options(parameters_of(entry.parameters), ("binary_data_size",), SHARED_MEMORY, where="an input")
     if datatype not in SIZES:
         raise BadInput(f"The input {name} has an unknown datatype; there are {', '.join(SIZES)}.")
     if len(shape) > LARGEST_RANK or not all(0 <= size < 2**31 for size in shape):

@@ -30,7 +30,7 @@ SHARED_MEMORY: Off = dict.fromkeys(("shared_memory_region", "shared_memory_byte_
 def read_inputs(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, Any], Parcel]:
     """The request's JSON, and its tensors. Raises BadInput."""
     header, rest = split(headers, body)
-    check_options(header, _FIELDS, {}, where="A request")
+    check_options(header, _FIELDS, {}, where="a request")
     listed = header.get("inputs")
     if not isinstance(listed, list) or not listed:
         raise BadInput("`inputs` must be a list of tensors.")
@@ -75,7 +75,7 @@ def write_outputs(
 def _tensor(entry: Any, rest: memoryview) -> tuple[Tensor, int]:
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         raise BadInput("Each input needs a `name`.")
-    check_options(entry, _INPUT_FIELDS, {}, where="An input")
+    check_options(entry, _INPUT_FIELDS, {}, where="an input")
     name, datatype, shape = entry["name"][:200], entry.get("datatype"), entry.get("shape")
     if not isinstance(datatype, str) or datatype not in SIZES:
         raise BadInput(f"The input {name} has an unknown datatype; there are {', '.join(SIZES)}.")
@@ -100,17 +100,17 @@ def _announced(name: str, parameters: Any) -> Any:
     """How many bytes of a tensor follow the header, as its sender says; None if it is in the header."""
     if not isinstance(parameters, dict):
         raise BadInput(f"The parameters of the input {name} must be an object.")
-    check_options(parameters, ("binary_data_size",), SHARED_MEMORY, where="An input")
+    check_options(parameters, ("binary_data_size",), SHARED_MEMORY, where="an input")
     return parameters.get("binary_data_size")
 
 
 def check_output(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     """The parameters of a requested output. Raises BadInput."""
-    check_options(entry, ("name", "parameters"), {}, where="An output")
+    check_options(entry, ("name", "parameters"), {}, where="an output")
     parameters = entry.get("parameters") or {}
     if not isinstance(parameters, dict):
         raise BadInput("The parameters of an output must be an object.")
-    check_options(parameters, ("binary_data",), {**SHARED_MEMORY, "classification": (0,)}, where="An output")
+    check_options(parameters, ("binary_data",), {**SHARED_MEMORY, "classification": (0,)}, where="an output")
     return parameters
 
 
