@@ -83,10 +83,11 @@ async def soak(host: str, port: int, pid: int, options: argparse.Namespace) -> i
     costs = await spaced(host, port, wire)
     parts = EMPTY_PARTS if options.empty else dict.fromkeys(costs, 1 / len(costs))
     watched = processes(host, port, pid)
-    first: list[dict[str, int]] = []
+    first: dict[float, list[dict[str, int]]] = {}
+    """What was used in the first warm slice of each load: more load needs more connections."""
     statuses: Counter[int] = Counter()
     rough: Counter[str] = Counter()
-    for number in range(max(WARM_SLICES + 1, round(options.seconds / SLICE_S))):
+    for number in range(max(WARM_SLICES + len(options.load), round(options.seconds / SLICE_S))):
         load = options.load[number % len(options.load)]
         rates = {name: load * parts[name] / cost for name, cost in costs.items()}
         disturbing = asyncio.ensure_future(disturb(host, port, pid, wire["conv"])) if options.rough else None
@@ -95,10 +96,10 @@ async def soak(host: str, port: int, pid: int, options: argparse.Namespace) -> i
             rough += await disturbing
         statuses.update(status for seen in answers.values() for _, status in seen)
         now = [use_of(one) for one in watched]
-        if number == WARM_SLICES - 1:
-            first = now
+        if number >= WARM_SLICES - 1:
+            first.setdefault(load, now)
         print(json.dumps({"slice": number, "load": load, "answers": dict(statuses), "use": now}), flush=True)
-    problems = [sentence for before, after in zip(first, now, strict=True) for sentence in grown(before, after)]
+    problems = [sentence for before, after in zip(first[load], now, strict=True) for sentence in grown(before, after)]
     problems += [f"{count} answers {status}" for status, count in statuses.items() if status not in (200, 429, 413)]
     problems += [f"{count} times {sentence}" for sentence, count in rough.items()]
     if processes(host, port, pid) != watched:
