@@ -11,7 +11,7 @@ LOCKED  = $(BIN)/pip install --quiet --no-compile --require-hashes --no-deps --o
 COMPILE = $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 TORCH   = $(PIP) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 # A minute of overload with clients that leave, beside the slow tests: its models sleep, so it takes little of the machine.
-SOAK    = (cd benchmarks/serving && ../../$(BIN)/python soak.py --seconds 60 --empty --rough --load 1.5 3)
+SOAK    = (cd benchmarks/serving && ../../$(BIN)/python soak.py --seconds 60 --empty --rough --load 1.5)
 SKIPS   = $(if $(CI),--allowed-skips tests/allowed_skips.txt)
 SLOWEST = $(if $(CI),--durations=20)
 # A worker that a hanging test ended isn't replaced: pytest-xdist can wait for ever for one that took another's place.
