@@ -96,7 +96,7 @@ JOB = "{like: bert, time: 1h}"
     ("text", "sentence"),
     [
         ("", "expected a mapping with the key tenants"),
-        ("- {name: a, class: bert, time: 1h}", "expected a mapping with the key tenants"),
+        ("- {name: a, class: bert, time: 1h}", "jobs of a list become tenants: {NAME: {job: {like: bert,"),
         (f"tenants: {{a: {{job: {JOB}}}, b: {{job: {{time: 1h}}, workload: sgemm}}}}", "needs like (gemm,"),
         ("tenants: {a: {job: {like: bret, time: 1h}}}", "did you mean"),
         ("tenants: {a: {job: {like: bert, time: soon}}}", "expected a time"),

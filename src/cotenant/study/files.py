@@ -163,6 +163,8 @@ def _read(text: str, source: str) -> Tree:
     if not isinstance(tree.data, dict):
         content = "is empty" if tree.data is None else f"holds {shown(tree.data)}"
         sentence = f"{content}; expected a mapping with the key tenants"
+        if isinstance(tree.data, list) and any(isinstance(entry, dict) for entry in tree.data):
+            sentence += " (jobs of a list become tenants: {NAME: {job: {like: bert, gpus: 4, time: 2h}}})"
         raise _refusal(source, [f"{source}:{tree.places.line(())}: {sentence}"])
     return tree
 
