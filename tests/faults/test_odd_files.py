@@ -156,9 +156,20 @@ def test_plain_yaml_reads():
     }
 
 
-@pytest.mark.parametrize("text", ["[" * 10_000, "&a [*a]", "jobs: !!python/name:os.system"])
-def test_hostile_jobs_are_refused_in_one_sentence(tmp_path, capsys, text):
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[" * 10_000, "nested more than 20 levels deep"),
+        ("&a [*a]", "anchors (&) and aliases (*) are not used here"),
+        ("jobs: !!python/name:os.system", 'jobs: tags such as "!!python/name:os.system" are not used here'),
+    ],
+)
+def test_hostile_jobs_are_refused_with_their_lines(tmp_path, capsys, text, problem):
     (tmp_path / "jobs.yaml").write_text(text)
     (tmp_path / "db").mkdir()
     assert main(["plan", str(tmp_path / "jobs.yaml"), "--db", str(tmp_path / "db")]) == 1
-    one_sentence(capsys)
+    refused = capsys.readouterr()
+    assert refused.out == ""
+    assert refused.err.startswith("error: ")
+    assert f"jobs.yaml:1: {problem}" in refused.err
+    assert "Traceback" not in refused.err

@@ -13,6 +13,7 @@ import pytest
 
 from cotenant.cli.main import main
 from cotenant.errors import RunFolderError
+from cotenant.reporting.browser import site as view_site
 from cotenant.reporting.browser.server import ViewServer
 from tests.support import pace
 
@@ -74,7 +75,7 @@ def test_an_invalid_port_is_a_sentence(tmp_path, capsys):
     assert "70000" in capsys.readouterr().err
 
 
-def test_shutdown_waits_for_answers_in_progress(serve, runs):
+def test_shutdown_waits_for_answers_in_progress(serve, runs, monkeypatch):
     """A thread left behind in the database would abort the process."""
     site = serve(runs)
     inside, go_on = threading.Event(), threading.Event()
@@ -86,7 +87,7 @@ def test_shutdown_waits_for_answers_in_progress(serve, runs):
         made.append("answer")
         raise RunFolderError("no")
 
-    site.server.site._compare = slow
+    monkeypatch.setattr(view_site, "compared_runs", slow)
     keys = "&".join(f"run={site.key(name)}" for name in ("pairs/monday", "pairs/tuesday"))
     threading.Thread(target=site.ask, args=(f"/compare?{keys}",)).start()
     assert inside.wait(pace.seconds(60))
