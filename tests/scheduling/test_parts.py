@@ -293,7 +293,7 @@ def test_an_event_for_a_chunk_that_does_not_run_is_an_error_or_too_late():
         made.handle(Arrived(0.0, 0, "a"))
     assert made.handle(ChunkLost(0.0, start.chunk.version + 1)) == []
     [done] = made.handle(ChunkDone(0.01, start.chunk.version, 0.0, 0.01, None, ()))
-    assert done == Done(0, "a", True, 0.01, pytest.approx(0.01))
+    assert done == Done(0, "a", True, 0.01, pytest.approx(0.01), deadline=1.0)
     assert made.unanswered == 0
 
 

@@ -33,7 +33,9 @@ def test_a_request_starts_at_once_on_an_idle_device_and_its_next_chunk_is_queued
     assert isinstance(ahead, QueueAhead)
     assert (ahead.after, ahead.chunk.stage) == (start.chunk.version, 1)
     worker.run_until_idle()
-    assert worker.answers["r"] == Done("r", "a", met=True, latency_s=pytest.approx(0.02), device_s=pytest.approx(0.02))
+    assert worker.answers["r"] == Done(
+        "r", "a", met=True, latency_s=pytest.approx(0.02), device_s=pytest.approx(0.02), deadline=pytest.approx(0.1)
+    )
 
 
 def test_a_more_urgent_arrival_replaces_the_queued_chunk_by_a_newer_version():

@@ -43,7 +43,8 @@ class EventAnswers:
         met = at <= request.deadline
         if met and request.conforming:
             job.tenant.meet(at)
-        self.out.append(Done(request.id, job.tenant.name, met, at - request.arrived, request.device_s))
+        latency_s = at - request.arrived
+        self.out.append(Done(request.id, job.tenant.name, met, latency_s, request.device_s, request.deadline))
         self._close(job, request)
 
     def drop(self, request_id: RequestId) -> None:

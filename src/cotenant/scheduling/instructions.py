@@ -63,13 +63,14 @@ class Shed(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The request was served; ``met``: within its deadline. ``device_s``: its share of the device time."""
+    """The request was served; ``met``: its work ended by the deadline. ``device_s``: its share of the device time."""
 
     request: RequestId
     tenant: str
     met: bool
     latency_s: float
     device_s: float
+    deadline: float
 
 
 class Dropped(NamedTuple):

@@ -6,6 +6,7 @@ waits for a result has it before the scheduler learns that its chunk has ended, 
 
 import asyncio
 import itertools
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -236,9 +237,9 @@ class Conductor:
         if ticket is None:
             return
         why = ticket.why
-        met, device_s = False, 0.0
+        due, device_s = -math.inf, 0.0
         if isinstance(end, Done):
-            met, device_s = end.met and why is None, end.device_s
+            due, device_s = end.deadline, end.device_s
             ticket.resolve(ticket.held)
         elif isinstance(end, Shed):
             why = why or str(end.why)
@@ -249,7 +250,8 @@ class Conductor:
         else:
             why = why or "cancelled"
         if self._observe is not None:
-            self._observe(ticket.outcome(self._clock(), device_s=device_s, met=met, why=why))
+            done = self._clock()  # a client waits for its answer, not for the end of the work
+            self._observe(ticket.outcome(done, device_s=device_s, met=why is None and done <= due, why=why))
 
     def _left(self, number: int) -> None:
         """A client is gone."""

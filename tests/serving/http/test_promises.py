@@ -2,14 +2,21 @@
 
 import asyncio
 import io
+from types import SimpleNamespace
 
 from rich.console import Console
 
-from cotenant.reporting.terminal.server import status_parts
+from cotenant.reporting.terminal.server import closing_lines, status_parts
+from cotenant.scheduling import Contract, DeviceScheduler, TenantAdded, TenantCosts, chunk_cost
+from cotenant.serving.conductor import Conductor
+from cotenant.serving.measures import Measures
 from cotenant.serving.promises import MOST_BLOCKS, BlockCounts, PromiseCounts
 from cotenant.serving.recording import Recorder
 from cotenant.serving.tenants_file import TenantsFile
 from cotenant.serving.tickets import BAD_INPUT, RequestOutcome
+from cotenant.serving.workers.crew import Crew
+from cotenant.serving.workers.station import Ended
+from cotenant.serving.workers.work import ChunkProgress
 from cotenant.store.compared import compare_plan
 from cotenant.tenancy.plan_document import PlanDocument
 from tests.serving.http.front import front
@@ -82,6 +89,46 @@ def test_the_server_and_compare_count_the_same_requests(tmp_path):
     console = Console(width=120, file=io.StringIO())
     console.print(*status_parts(status))
     assert "1 of 4 objectives kept; missed: bert, gpt; can't tell: conv" in console.file.getvalue()
+
+
+class StillWorker:
+    """Remembers which chunk it should run; whoever tests says when its work ended."""
+
+    def take(self, request, tenant, work):
+        pass
+
+    def free(self, requests):
+        pass
+
+    def start(self, chunk):
+        self.chunk = chunk
+
+    def queue(self, after, chunk):
+        pass
+
+
+def test_an_answer_after_the_end_of_the_work_is_late_in_every_count():
+    now, worker, measures = [100.0], StillWorker(), Measures()
+    service = SimpleNamespace(measures=measures, file=FILE, tenants=["bert"], record=lambda: None)
+    counts = PromiseCounts(service)
+
+    async def run():
+        conductor = Conductor(DeviceScheduler([], now=100.0), Crew(), observe=measures.add, clock=lambda: now[0])
+        conductor.crew.assign("bert", worker)
+        conductor.tell(TenantAdded(100.0, Contract("bert", 0.2), TenantCosts((chunk_cost(0.1),))))
+        for answered_after in (0.15, 0.3):  # the work has ended after 0.1 s both times
+            began = now[0]
+            waiting = conductor.serve("bert", None)
+            now[0] += answered_after
+            progress = ChunkProgress({waiting.number: "answer"})
+            conductor.chunk_ended(Ended(worker.chunk.version, began, began + 0.1, None, progress))
+        conductor.close()
+        measures.settle()
+
+    asyncio.run(run())
+    promised = next(row for row in counts.judged() if row.tenant == "bert")
+    assert (promised.in_time, promised.requests) == (1, 2)
+    assert closing_lines(service) == ["bert: 1 of 2 requests in time (50 %)"]
 
 
 def test_blocks_stay_bounded_and_lose_no_request():

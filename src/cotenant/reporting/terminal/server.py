@@ -10,7 +10,7 @@ from rich.text import Text
 from cotenant.analyse.judged_promises import JudgedPromise
 from cotenant.reporting.elements.terminal import to_terminal
 from cotenant.reporting.results.promised import judged_elements
-from cotenant.text import NOTHING, amount, duration, figure, milliseconds, percent
+from cotenant.text import NOTHING, amount, duration, figure, in_time, milliseconds, percent
 
 if TYPE_CHECKING:
     from cotenant.scheduling import TenantCosts
@@ -108,7 +108,7 @@ def closing_lines(service: "Service") -> list[str]:
         not_served = ", ".join(f"{count:,} {why}" for why, count in figures.why.items())
         lines.append(
             f"{name}: {figures.within:,} of {amount(figures.asked, 'request')} in time "
-            f"({percent(figures.within / figures.asked)})" + (f"; not served: {not_served}" if not_served else "")
+            f"({in_time(figures.within / figures.asked)})" + (f"; not served: {not_served}" if not_served else "")
         )
     record = service.record()
     if record is not None:
