@@ -104,6 +104,12 @@ def test_more_requests_than_a_trial_can_hold_are_refused_before_memory_is_taken(
         arrivals_ns(Load.model_validate(load.format(path=path)), seed=0, horizon_s=2)
 
 
+@pytest.mark.parametrize(("cv", "named"), [(1, "poisson"), (2, "gamma")])
+def test_random_arrivals_that_are_too_many_are_named_as_people_write_them(cv, named):
+    with pytest.raises(CotenantError, match=rf"^{named}\(1"):
+        arrivals_ns(Load(kind="gamma", rate_rps=1e12, cv=cv), seed=0, horizon_s=2)
+
+
 def test_a_missing_or_binary_trace_is_refused_in_a_sentence(tmp_path):
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00\x01")
     for name in ("absent.csv", "binary.csv"):

@@ -288,7 +288,8 @@ def _times_in(path: Path, _changed_ns: int) -> Floats:
 
 def _require_room(load: Load, expected: float) -> None:
     if expected > MOST_ARRIVALS:
+        named = load.model_copy(update={"kind": "poisson"}) if load.kind == "gamma" and load.cv == 1 else load
         raise CotenantError(
-            f"{load} means {expected:.2g} requests in one trial; at most {MOST_ARRIVALS:,} are sent",
+            f"{named} means {expected:.2g} requests in one trial; at most {MOST_ARRIVALS:,} are sent",
             hint="lower the rate or shorten the window",
         )
