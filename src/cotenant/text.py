@@ -140,10 +140,12 @@ def nearest(word: str, options: Iterable[str], *, most: int = 1, cutoff: float =
     return [by_lower[one] for one in get_close_matches(word.lower(), by_lower, n=most, cutoff=cutoff)]
 
 
-def did_you_mean(word: str, options: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> str | None:
-    """`did you mean bert-base?`, or None if nothing resembles it."""
+def did_you_mean(
+    word: str, options: Iterable[str], *, most: int = 1, cutoff: float = 0.6, begin: str = "did"
+) -> str | None:
+    """`did you mean bert-base?`, or None if nothing resembles it; after a full stop it begins with `Did`."""
     near = nearest(word, options, most=most, cutoff=cutoff)
-    return f"did you mean {listed(near, 'or')}?" if near else None
+    return f"{begin} you mean {listed(near, 'or')}?" if near else None
 
 
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})

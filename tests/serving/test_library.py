@@ -74,7 +74,7 @@ def test_a_decoder_takes_ids_as_generate_does():
             ]
             for wrong, sentence in (
                 ({"input_ids": torch.cat([row, row])}, "2 prompts"),
-                ({"input_ids": row, "top_kk": 3}, "did you mean top_k"),
+                ({"input_ids": row, "top_kk": 3}, "Did you mean top_k"),
                 ({}, "one prompt"),
                 ({"input_ids": []}, "empty"),
                 ({"input_ids": torch.tensor([0.5])}, "whole numbers"),

@@ -128,18 +128,18 @@ class Signature:
         for tensor in parcel.tensors:
             if tensor.name not in names:
                 there = f"There is no input {tensor.name!r}; there are {', '.join(names)}."
-                return BadInput(there, hint=did_you_mean(tensor.name, names))
+                return BadInput(there, hint=did_you_mean(tensor.name, names, begin="Did"))
         sent = [tensor.name for tensor in parcel.tensors]
         return BadInput(f"The input {max(sent, key=sent.count)} was sent twice.")
 
-    def check_prompt(self, ids: Sequence[int], tokens: int) -> None:
-        """Reject a prompt the decoder can't read. Raises BadInput."""
+    def check_prompt(self, ids: Sequence[int], tokens: int, *, param: str | None = None) -> None:
+        """Reject a prompt the decoder can't read; ``param`` is its field. Raises BadInput."""
         if not ids:
-            raise BadInput("The prompt is empty.")
+            raise BadInput("The prompt is empty.", param=param)
         if self.longest is not None and len(ids) + tokens > self.longest:
             asked = f"{len(ids)} of the prompt and {tokens} new"
             raise BadInput(f"The model takes at most {self.longest} tokens, and {asked} are more.", code=TOO_LONG)
-        self.check_ids(ids)
+        self.check_ids(ids, param=param)
 
     def check_ids(self, ids: Sequence[int], *, param: str | None = None) -> None:
         """Reject token ids that the model doesn't have. Raises BadInput."""

@@ -121,7 +121,7 @@ def test_health_has_json_bodies():
 
 WRONG = {
     "unknown parameter": ({"inputs": [IDS], "parameters": {"max_tokens": 3}}, "no option `max_tokens`"),
-    "unknown field": ({"inputs": [IDS], "outpts": []}, "did you mean outputs"),
+    "unknown field": ({"inputs": [IDS], "outpts": []}, "Did you mean outputs"),
     "classes": (
         {"inputs": [IDS], "outputs": [{"name": "embedding", "parameters": {"classification": 3}}]},
         "`classification` isn't supported by an output.",
@@ -137,7 +137,7 @@ WRONG = {
     "NaN": (b'{"inputs": NaN}', "NaN is not JSON"),
     "no inputs": ({}, "`inputs` must be a list"),
     "no name": ({"inputs": [{}]}, "needs a `name`"),
-    "unknown input": ({"inputs": [{**IDS, "name": "input_id"}]}, "did you mean input_ids"),
+    "unknown input": ({"inputs": [{**IDS, "name": "input_id"}]}, "Did you mean input_ids"),
     "unknown type": ({"inputs": [{**IDS, "datatype": "INT7"}]}, "unknown datatype"),
     "other type": ({"inputs": [{**IDS, "datatype": "INT32"}]}, "must be INT64, not INT32"),
     "negative shape": ({"inputs": [{**IDS, "shape": [-1, 3]}]}, "list of sizes"),

@@ -210,7 +210,7 @@ async def _generate(service: Service, request: HttpRequest, *, chat: bool) -> Re
         raise BadInput(f"A request has at most {MOST_PROMPTS} answers.", hint="Send several requests.", param="n")
     works = [_work(served, codec, asked, ids, number) for ids in prompts for number in range(asked.answers)]
     for work in works:
-        served.signature.check_prompt(work.ids, work.tokens)
+        served.signature.check_prompt(work.ids, work.tokens, param="messages" if chat else "prompt")
     echoes = echoes_of(body.get("prompt"), prompts, codec) if asked.echo else ()
     completion = Completion(served.name, codec, asked, works, echoes, chat=chat)
     wishes = wishes_of(request.headers, vllm_priority=asked.priority)

@@ -43,7 +43,7 @@ def check_options(body: Mapping[str, Any], taken: Collection[str], off: Off, *, 
         if name in taken:
             continue
         if name not in off:
-            hint = did_you_mean(name, [*taken, *off]) or "Leave it out."
+            hint = did_you_mean(name, [*taken, *off], begin="Did") or "Leave it out."
             raise BadInput(f"{where[:1].upper()}{where[1:]} has no option `{name[:100]}`.", hint=hint, param=name[:100])
         if value is not None and not any(_same(value, harmless) for harmless in off[name]):
             raise BadInput(f"`{name}` isn't supported by {where}.", hint="Leave it out.", param=name)

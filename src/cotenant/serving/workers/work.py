@@ -132,7 +132,7 @@ def prompt_of(args: tuple[Any, ...], kwargs: Mapping[str, Any], tokens: int) -> 
         options["tokens"] = options.pop("max_new_tokens")
     for name in options:
         if name not in _OPTIONS:
-            raise BadInput(f"A decoder has no option {name!r}.", hint=did_you_mean(name, _OPTIONS))
+            raise BadInput(f"A decoder has no option {name!r}.", hint=did_you_mean(name, _OPTIONS, begin="Did"))
     if "logit_bias" in options:
         options["logit_bias"] = tuple(dict(options["logit_bias"]).items())
     row = _row(ids, "input_ids")
