@@ -9,9 +9,9 @@ import pytest
 from cotenant.errors import CotenantError
 from cotenant.planning.inputs.tenants import as_served
 from cotenant.planning.mixes.tenants import planned
-from cotenant.serving.recording import STUDY
-from cotenant.store.watched import SERVED, Traffic, traffic_of
+from cotenant.store.watched import Traffic, traffic_of
 from cotenant.study.model import Study
+from cotenant.tenancy.records import SERVED
 
 FILE = Study.model_validate(
     {
@@ -53,7 +53,6 @@ def test_the_cost_of_a_request_is_known_where_it_was_served_by_itself():
 
 def test_requests_of_a_study_are_not_traffic():
     assert traffic_of(served(8.0, load="poisson(8)")) == {}
-    assert SERVED == STUDY
 
 
 @pytest.fixture

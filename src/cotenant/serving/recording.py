@@ -21,11 +21,10 @@ from cotenant.serving.tickets import NOT_OURS, RequestOutcome
 from cotenant.store.folder import RunFolder, new_run_path
 from cotenant.store.integrity import KEY, Gap, as_entry, with_gap
 from cotenant.tenancy.objective import slo_columns
-from cotenant.tenancy.records import MISSING_NS, TrialRecords
+from cotenant.tenancy.records import MISSING_NS, SERVED, TrialRecords
 
 log = logging.getLogger(__name__)
 
-STUDY = "served"
 STRETCH_S = 30.0
 MOST_ROWS = 100_000
 """An interval ends early with this many requests."""
@@ -216,7 +215,7 @@ class Recorder:
     def _new_folder(self) -> RunFolder:
         service = self._service
         manifest: dict[str, Any] = {
-            "study_name": STUDY,
+            "study_name": SERVED,
             "study": json.dumps(self._file.model_dump(mode="json", exclude={"admin_key"}), default=str),
             "device": service.device,
             "simulated": service.basis == "simulated",
@@ -225,7 +224,7 @@ class Recorder:
             "sessions": [session()],
             "state": "running",
         }
-        return RunFolder.create(new_run_path(self._root, STUDY), manifest)
+        return RunFolder.create(new_run_path(self._root, SERVED), manifest)
 
     def _finish(self, folder: RunFolder, why: str) -> None:
         with contextlib.suppress(RunFolderError):
@@ -244,7 +243,7 @@ class Recorder:
             if total <= self._most_bytes:
                 return
             with contextlib.suppress(RunFolderError, OSError):
-                if RunFolder.open(path).manifest.get("study_name") == STUDY:
+                if RunFolder.open(path).manifest.get("study_name") == SERVED:
                     path.rename(removed)
                     shutil.rmtree(removed)
                     total -= sizes[path]
@@ -270,7 +269,7 @@ class Recorder:
                 "simulated": self._service.basis == "simulated",
                 "sharing": _sharing(self._file),
                 "settings": json.dumps({"fairness": self._file.fairness, **self._file.settings}),
-                "load": STUDY,
+                "load": SERVED,
                 "seed": 0,
                 "started_utc": since_utc,
                 "start_ns": round(since * 1e9),
@@ -304,7 +303,7 @@ class Recorder:
             "batch": entry.batch,
             "seq": entry.seq,
             "dtype": entry.dtype,
-            "load": STUDY,
+            "load": SERVED,
             **slo_columns(entry.slo),
             "share": f"{entry.share:g}%" if isinstance(entry.share, float) else None,
             "weights": entry.weights or f"random({entry.seed})",

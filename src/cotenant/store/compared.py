@@ -122,8 +122,9 @@ def compare_plan(plan: AnyPath, runs: Sequence[str | Path]) -> "PlanAndReality":
     from cotenant.store import baselines
     from cotenant.store.observe import observations
     from cotenant.store.reading import open_runs
-    from cotenant.store.watched import SERVED, all_watched, watched_counts
+    from cotenant.store.watched import all_watched, watched_counts
     from cotenant.tenancy.plan_document import read_plan
+    from cotenant.tenancy.records import SERVED
 
     plan = Path(plan)
     promised = read_plan(plan)

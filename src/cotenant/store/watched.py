@@ -13,6 +13,7 @@ from cotenant.analyse.neighbours import Grant, TenantTotals, Totals, Watched, Wa
 from cotenant.errors import RunFolderError, WatchError
 from cotenant.store.observe import observations
 from cotenant.store.reading import WATCHED, OpenRuns, open_runs
+from cotenant.tenancy.records import SERVED
 
 if TYPE_CHECKING:
     from cotenant.analyse.copy_options import CopyStart
@@ -145,9 +146,6 @@ def watched_words(runs: OpenRuns, kind: str) -> list[str]:
 
 
 # --- rates and costs of served and of watched traffic
-
-SERVED = "served"
-"""The load of trials that `cotenant serve` records, and the name of its runs."""
 
 _TRAFFIC = """
 WITH arrivals AS (

@@ -22,6 +22,8 @@ APART = "apart"
 """The sharing of trials on several members of a group: a tenant on each, so no device is shared."""
 OWN = "own"
 """The load of a trial whose tenants have different loads."""
+SERVED = "served"
+"""The load of a trial in which a server answered whatever its clients sent, and the name of such a run."""
 MISSING_NS = -1
 """"Did not happen" in the nanosecond columns of the shared memory; stored as NULL."""
 

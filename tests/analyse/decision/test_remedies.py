@@ -30,8 +30,12 @@ def test_more_requests_until_the_neediest_objective_is_decided():
 
 def test_served_traffic_is_served_longer():
     tenants = [timed("a", objective(answer="open", more_s=21.0)), timed("b")]
-    found = opened(way("scheduled", standings=tenants, simulated=True), "too few requests")
-    assert found == "serve a + b for 21 s longer, under the same load"
+    for sharing in ("scheduled", "mps"):
+        found = opened(way(sharing, standings=tenants, simulated=True, load="served"), "too few requests")
+        assert found == "serve a + b for 21 s longer, under the same load"
+    driven = opened(way("scheduled", standings=tenants, simulated=True, load="own"), "too few requests")
+    assert driven.startswith("simulate a + b for 21 s longer: cotenant run FILE --device cpu --set ")
+    assert "--set 'sharing=[scheduled]'" in driven
 
 
 def test_an_objective_inside_its_interval_has_to_change():

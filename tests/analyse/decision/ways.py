@@ -28,7 +28,7 @@ def standing(name="a", shared=None, *, slowdown=1.5, alone=None, **more):
 
 def way(
     sharing="mps", work=1.5, standings=None, *, half=0.1, delay=1.2, fairness=0.9, valid=3, blocks=3, failed=(),
-    simulated=False, mix="a+b", ends=None,
+    simulated=False, mix="a+b", ends=None, load="closed(1)",
 ):  # fmt: skip
     """A way whose work has an interval of this half-width, or these ends; none if the half-width is None."""
     lo, hi = ends or ((None, None) if half is None or work is None else (work - half, work + half))
@@ -38,8 +38,9 @@ def way(
         "antt": about(delay, delay - 0.05, delay + 0.05),
         "fairness": about(fairness),
     }
+    where = cell(sharing, mix, simulated=simulated, load=load)
     summary = MixSummary(
-        cell(sharing, mix, simulated=simulated), tuple(each.tenant for each in standings), blocks, {}, metrics,
+        where, tuple(each.tenant for each in standings), blocks, {}, metrics,
         "valid", dict.fromkeys(failed, 1), {"valid": valid, "invalid": 1},
     )  # fmt: skip
     return SharingOption(summary, standings)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from cotenant.analyse.decision.answer import MixChoice
 from cotenant.analyse.decision.option import SharingOption, TenantInOption, mix_name
 from cotenant.analyse.sharing.slo import LATE, queries_needed
+from cotenant.tenancy.records import SERVED
 from cotenant.tenancy.run_command import (
     FEWEST_BLOCKS,
     REAL_DEVICE,
@@ -15,7 +16,6 @@ from cotenant.tenancy.run_command import (
     time_settings,
     ways_setting,
 )
-from cotenant.tenancy.ways import SCHEDULED
 from cotenant.text import duration, listed
 
 DEFAULT = "eager"
@@ -59,7 +59,7 @@ def ended(remedy: str) -> str:
 def _measured_longer(choice: MixChoice, more_s: float) -> str:
     """More requests of the same decide it."""
     option = choice.best
-    if option.cell.sharing == SCHEDULED:  # of traffic that was served, no study is known
+    if option.cell.load == SERVED:  # no study is known
         return f"serve {mix_name(option.standings)} for {duration(more_s)} longer, under the same load"
     verb = "simulate" if option.cell.simulated else "measure"
     device = option.cell.device if option.cell.simulated else None

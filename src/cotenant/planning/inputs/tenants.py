@@ -145,7 +145,7 @@ def is_served(run: Path) -> bool:
     from cotenant.store import baselines
     from cotenant.store.folder import RunFolder
     from cotenant.store.reading import WATCHED
-    from cotenant.store.watched import SERVED
+    from cotenant.tenancy.records import SERVED
 
     return RunFolder.open(baselines.resolve(str(run))).manifest.get("study_name") in {SERVED, WATCHED}
 
