@@ -146,7 +146,11 @@ def test_a_command_without_a_free_port_is_refused_with_one_that_has(command, bet
     ("server", "more", "said"),
     [
         ("python3 'serve.py --port {port}", {}, "No closing quotation"),
-        ("python3 serve.py --port {port}", {"sharing": ["mps"]}, "`mps` is not available on a CPU"),
+        (
+            "python3 serve.py --port {port}",
+            {"sharing": ["mps"]},
+            "`mps` is not available on a CPU\nhint: use processes or pinned$",
+        ),
         ("python3 serve.py --port {port}", {"slo": "5parsecs"}, "the study has 1 problem"),
         ("model.yaml", {}, "model.yaml starts no server"),
     ],

@@ -11,9 +11,9 @@ from cotenant.analyse.result import result_of
 from cotenant.devices.cpu import format_cores
 from cotenant.devices.protocol import Device
 from cotenant.devices.target import place_at, twin_of
-from cotenant.errors import StudyError, TenantFailed
+from cotenant.errors import SharingUnavailable, StudyError, TenantFailed
 from cotenant.measure.events import Listener
-from cotenant.measure.run_plan import plan_for
+from cotenant.measure.run_plan import RunPlan, plan_for
 from cotenant.measure.session import measured
 from cotenant.store.reading import open_runs
 from cotenant.store.run_records import run_records
@@ -21,6 +21,7 @@ from cotenant.store.watched import starts
 from cotenant.study.copies_study import (
     MORE_LEVELS,
     REQUESTS_TUNED,
+    SEPARATE,
     TUNING_WINDOW_S,
     WINDOW_S,
     copies_study,
@@ -35,6 +36,7 @@ from cotenant.study.workload_check import check_workloads
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.sharing import Sharing
 from cotenant.tenancy.tenant_entry import TenantEntry
+from cotenant.text import listed
 
 TRIES = 3
 """Starts of the first copy before its failure is the user's to fix."""
@@ -72,7 +74,7 @@ def measured_copies(
     )
     # Whatever is wrong with it is said before a copy is tuned for minutes.
     first = comparison(load=asked or Load(kind="closed"), window_s=window_s or WINDOW_S)
-    check_workloads(plan_for(first, place).study, simulated=place.simulated)
+    check_workloads(_planned(first, place, ways).study, simulated=place.simulated)
     tuning: Tuning | None = None
     folders: tuple[Path, ...] = ()
     if asked is None or not asked.open:
@@ -90,6 +92,18 @@ def measured_copies(
     folder = _measured(study, out, listener)
     answer = _answer(folder, name, place, tuning=tuning, folders=folders, load=asked, failures=failures)
     return answer, study
+
+
+def _planned(study: Study, place: Device, ways: Sequence[Any]) -> RunPlan:
+    """The study's plan. Raises SharingUnavailable; of a way that the device doesn't have, with those for copies."""
+    try:
+        return plan_for(study, place)
+    except SharingUnavailable as refusal:
+        known = {mode.mode for mode in place.sharings()}
+        if all(way in known for way in ways if isinstance(way, str)):
+            raise
+        instead = listed([mode for mode in SEPARATE if mode in known], "or")
+        raise SharingUnavailable(refusal.message, hint=f"use {instead}") from None
 
 
 def start_commands(entry: TenantEntry, option: CopiesOption, place: Device, port: int) -> list[CopyCommand]:
