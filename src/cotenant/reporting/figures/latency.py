@@ -47,7 +47,7 @@ _PERCENTILES = quantity(
 _MILLISECONDS = quantity(
     "latency_ms",
     "latency, ms",
-    scale={"type": "log", "nice": False, "padding": 8},
+    scale={"type": "log", "nice": False, "padding": 20},  # room for a label beyond the lowest and the highest line
     axis={"tickCount": 5, "format": "~g"},
 )
 
