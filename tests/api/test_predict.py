@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from functools import partial
 
 import pytest
 from click.testing import CliRunner
@@ -10,7 +11,7 @@ from click.testing import CliRunner
 import cotenant
 from cotenant.cli.predict import command
 from cotenant.cli.run import command as run_verb
-from cotenant.errors import CotenantError
+from cotenant.errors import CotenantError, SharingUnavailable
 
 STUDY = """
 name: trio
@@ -170,6 +171,41 @@ def test_shares_for_another_number_of_tenants_are_not_predicted_as_none_and_equa
     assert (plain.sharing, capped.sharing) == ("mps", "mps[equal]")
     assert capped.tenants[0].slowdown.est != pytest.approx(plain.tenants[0].slowdown.est, rel=0.01)
     assert any("Not predicted: green[60, 40]" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("sharing", "share", "why"),
+    [("mig", "50%", "has no MIG instance of 50 %"), ("threads", "", "can't be shared by `threads`")],
+)
+def test_a_way_to_share_that_run_refuses_is_not_predicted_either(tmp_path, sharing, share, why):
+    file = tmp_path / "tenants.yaml"
+    own = f", share: {share}" if share else ""
+    file.write_text(
+        f"device: sim:a100-sxm4-40gb\nsharing: [processes, {sharing}]\nmixes: [all]\ntenants:\n"
+        f"  bert: {{workload: bert-base{own}}}\n  net: {{workload: resnet50{own}}}\n",
+        encoding="utf-8",
+    )
+    run = partial(cotenant.run, out=tmp_path / "runs")
+    for verb in (run, cotenant.predict, partial(cotenant.predict, mix="bert+net")):
+        with pytest.raises(SharingUnavailable, match=why):
+            verb(file, quiet=True)
+
+
+@pytest.mark.parametrize("way", ["mps", "green"])
+@pytest.mark.parametrize("rate", ["", ", rate: 20/s"])
+def test_shares_of_tenants_are_those_of_the_way_to_share(tmp_path, way, rate):
+    tenants = "tenants:\n" + "".join(
+        f"  {name}: {{workload: {workload}, batch: 8{rate}, share: {share}%}}\n"
+        for name, workload, share in (("bert", "bert-base", 70), ("net", "resnet50", 30))
+    )
+    slowdowns = []
+    for sharing in (f"[{way}]", f"[{{{way}: [70, 30]}}]"):
+        file = tmp_path / "tenants.yaml"
+        file.write_text(f"device: sim:a100-sxm4-40gb\nsharing: {sharing}\n{tenants}", encoding="utf-8")
+        for mix in (None, "bert+net"):
+            (found,) = cotenant.predict(file, mix=mix, quiet=True).mixes
+            slowdowns.append([tenant.slowdown.est for tenant in found.tenants])
+    assert slowdowns[:2] == slowdowns[2:]
 
 
 def test_a_mix_waits_as_it_does_in_a_plan(tmp_path):

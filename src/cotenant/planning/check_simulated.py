@@ -19,7 +19,7 @@ from cotenant.planning.predictors.closed_form import ClosedForm
 from cotenant.planning.predictors.engine import EnginePredictor
 from cotenant.planning.predictors.profiles import Simulation
 from cotenant.planning.solver.problem import Floats
-from cotenant.prediction.contention import lay_out
+from cotenant.prediction.contention import lay_out, own_shares
 from cotenant.scheduling.simulation import Replications
 from cotenant.tenancy.interval import Interval
 from cotenant.tenancy.load import Load
@@ -219,7 +219,7 @@ class MixQueues:
         gpu = simulation.gpus[self._device]
         specs = [self._seats[name].entry.spec() for name in group]
         tenants = [
-            Tenant(name=str(seat), of=name, workload=spec, load=Load(kind="closed"))
+            Tenant(name=str(seat), of=name, workload=spec, load=Load(kind="closed"), share=self._seats[name].runs.share)
             for seat, (name, spec) in enumerate(zip(group, specs, strict=True))
         ]
         needs = {tenant.name: gpu.memory_bytes(spec) for tenant, spec in zip(tenants, specs, strict=True)}
@@ -227,8 +227,10 @@ class MixQueues:
             parts = lay_out(gpu.gpu, sharing, tenants, needs).parts
         except SharingUnavailable:
             return None
+        own = own_shares(tenants)
         usual: dict[str, Sequence[float | str]] = {
-            "green": [100 / count] * count,
+            "mps": own,
+            "green": own or [100 / count] * count,
             "mig": [str(part.label) for part in parts],
         }
         shares: Sequence[float | str | None] = sharing.shares or usual.get(sharing.mode) or [None] * count

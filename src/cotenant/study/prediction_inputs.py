@@ -351,7 +351,8 @@ def _on_gpu(
     measured = [None if target.simulated and not _from_table(solos[number]) else solos[number] for number in described]
     controls, uncalibrated = calibrating(gpu, [specs[number] for number in described], measured)
     priority = [entries[name].priority if name in entries else 0 for name in names]
-    mixes = GpuMixes(gpu, specs, controls, priority=priority, plain=plain)
+    shares = [entries[name].share if name in entries else None for name in names]
+    mixes = GpuMixes(gpu, specs, controls, priority=priority, shares=shares, plain=plain)
     traces = [mixes.trace(number) for number in range(len(specs))]
     solo_ns = [trace.alone_ns() if solo is None else solo.service_ns for trace, solo in zip(traces, solos, strict=True)]
     profiles = profiles_of(traces, solo_ns)

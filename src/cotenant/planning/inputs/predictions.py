@@ -6,8 +6,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
-from cotenant.devices.target import place_at
-from cotenant.errors import StudyError
+from cotenant.devices.target import TargetDevice, place_at
+from cotenant.errors import SharingUnavailable, StudyError
 from cotenant.paths import AnyPath
 from cotenant.planning.check_simulated import MixQueues
 from cotenant.planning.pair_plan import for_pairing
@@ -47,6 +47,8 @@ def predicted_mixes(
         tell(line)
     groups, left_out = groups_of(wanted, mix)
     place = place_of(wanted, device)
+    if place.simulated:
+        _refuse_impossible(wanted, groups, place)
     named = wanted.name if isinstance(study, Study) else str(study)
     asked = asked_of(wanted, place, learnt(runs, place, db=db), study_name=named, exact=mix is not None)
     sharings = {str(way): way for way in wanted.sharings(place.modes)}
@@ -61,6 +63,29 @@ def predicted_mixes(
         mixes = replace(forecast_mixes(asked, groups, tuple(sharings)), next=tuple(chosen[:next_mixes]))
     mixes = mixes if isinstance(study, Study) else settling(mixes, wanted, named, place)
     return replace(mixes, notes=(*left_out, *mixes.notes)), named
+
+
+def _refuse_impossible(study: Study, groups: Sequence[tuple[str, ...]], place: TargetDevice) -> None:
+    """A way to share that a file names and no mix can have is a mistake, as it is to `run`. Raises SharingUnavailable.
+
+    Shares for another number of tenants are left aside: a mix may be any of them.
+    """
+    for way in () if study.sharing == "all" else study.sharing:
+        refusals = []
+        for group in groups:
+            sharing = way.among(len(group))
+            if len(sharing.shares) not in {0, len(group)}:
+                continue
+            tenants = [study.tenants[name].tenant(name, name, study.loads[0]) for name in group]
+            try:
+                place.device.arrange(sharing, tenants)
+            except SharingUnavailable as refusal:
+                refusals.append(SharingUnavailable(f"{'+'.join(group)}: {refusal.message}", hint=refusal.hint))
+            else:
+                refusals = []
+                break
+        if refusals:
+            raise refusals[0]
 
 
 def _of_tables(

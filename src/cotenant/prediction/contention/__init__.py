@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         missing,
         mps_caps,
         nearest,
+        own_shares,
         part_of,
         slicing_of,
         whole_of,

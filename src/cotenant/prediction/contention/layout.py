@@ -126,7 +126,7 @@ def lay_out(gpu: GpuSpec, sharing: Sharing, tenants: Sequence[Tenant], needs: Ma
         )
     if (lacks := missing(gpu, sharing.mode)) is not None:
         raise SharingUnavailable(f"{gpu.name} lacks {lacks}", hint=f"use `{nearest(gpu)}`")
-    shares = sharing.shares or _own_shares(tenants)
+    shares = sharing.shares or own_shares(tenants)
     if shares and len(shares) != len(tenants):
         raise SharingUnavailable(
             f"`{sharing}` names {len(shares)} shares for {len(tenants)} tenants", hint="give one share per tenant"
@@ -143,7 +143,8 @@ def lay_out(gpu: GpuSpec, sharing: Sharing, tenants: Sequence[Tenant], needs: Ma
     return Layout(sharing.mode, parts, slicing_of(sharing.mode), shared_host=sharing.mode in ONE_THREAD)
 
 
-def _own_shares(tenants: Sequence[Tenant]) -> tuple[float | str, ...]:
+def own_shares(tenants: Sequence[Tenant]) -> tuple[float | str, ...]:
+    """The tenants' own, if each has one; else none."""
     own = tuple(tenant.share for tenant in tenants)
     return tuple(share for share in own if share is not None) if all(share is not None for share in own) else ()
 

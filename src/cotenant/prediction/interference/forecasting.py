@@ -347,7 +347,8 @@ def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str], time
     for sharing in trust:
         notes += sharing.sentences()
     if left_aside:
-        notes.append(f"Not predicted: {', '.join(left_aside)}; measure or simulate them: cotenant run STUDY.")
+        why = f"no mix can share {asked.device} so" if asked.simulated else "measure them: cotenant run STUDY"
+        notes.append(f"Not predicted: {', '.join(left_aside)}; {why}.")
     if asked.errors:
         notes.append("Intervals of simulated mixes, and of those predicted from them, include the simulation's error.")
     if asked.power is not None:

@@ -32,6 +32,7 @@ class GpuMixes:
         controls: Controls,
         *,
         priority: Sequence[int] = (),
+        shares: Sequence[float | str | None] = (),
         plain: Mapping[int, Trace] | None = None,
     ) -> None:
         """Describe the tenants.
@@ -41,11 +42,13 @@ class GpuMixes:
             specs: By tenant.
             controls: Its settings, with measured times that calibrate it.
             priority: By tenant; default: none has any.
+            shares: By tenant, as in a file; default: none has a share of its own.
             plain: Requests of tenants that no workload describes; they take as long on any part of the GPU.
         """
         self.gpu, self.specs, self.controls = gpu, specs, controls
         self.plain = plain or {}
         self.priority = list(priority) or [0] * len(specs)
+        self.shares = list(shares) or [None] * len(specs)
         self._needs = [0 if number in self.plain else gpu.memory_bytes(spec) for number, spec in enumerate(specs)]
         profiles = gpu.gpu.mig.profiles.values() if gpu.gpu.mig else ()
         self._fits = [sum(need <= instance_bytes(profile) for profile in profiles) for need in self._needs]
@@ -60,10 +63,11 @@ class GpuMixes:
 
     def layout(self, sharing: Sharing, group: Sequence[int]) -> Layout | None:
         """The tenants' parts; None if they can't share this GPU that way."""
-        key = sharing, self._order_of_needs(group) if sharing.mode == "mig" else len(group)
+        own = tuple(self.shares[tenant] for tenant in group)
+        key = sharing, own, self._order_of_needs(group) if sharing.mode == "mig" else None
         if key not in self._layouts:
             tenants = [
-                Tenant(name=str(column), of=str(column), workload=self.specs[tenant], load=_CLOSED)
+                Tenant(name=str(column), of=str(column), workload=self.specs[tenant], load=_CLOSED, share=own[column])
                 for column, tenant in enumerate(group)
             ]
             needs = {str(column): self._needs[tenant] for column, tenant in enumerate(group)}
@@ -78,10 +82,14 @@ class GpuMixes:
         ranks = sorted(range(len(group)), key=lambda column: -self._needs[group[column]])
         return tuple(ranks), tuple(self._fits[tenant] for tenant in group)
 
-    def _alike(self, groups: Ints) -> dict[bytes, list[int]]:
-        """Groups that get the same MIG instances."""
+    def _alike(self, sharing: Sharing, groups: Ints) -> dict[bytes, list[int]]:
+        """Groups that get the same parts."""
+        kinds = list(dict.fromkeys(self.shares))
+        if sharing.mode != "mig" and len(kinds) == 1:
+            return {b"": list(range(len(groups)))}
         needs, fits = np.array(self._needs), np.array(self._fits)
-        keys = np.concatenate([np.argsort(-needs[groups], axis=1, kind="stable"), fits[groups]], axis=1)
+        own = np.array([kinds.index(share) for share in self.shares])
+        keys = np.concatenate([np.argsort(-needs[groups], axis=1, kind="stable"), fits[groups], own[groups]], axis=1)
         alike: dict[bytes, list[int]] = {}
         for row, key in enumerate(keys):
             alike.setdefault(key.tobytes(), []).append(row)
@@ -104,8 +112,7 @@ class GpuMixes:
     def _logs(self, sharing: Sharing, groups: Ints) -> Floats:
         """Groups of equal size."""
         by_layout: dict[Layout, list[int]] = {}
-        alike = self._alike(groups) if sharing.mode == "mig" else {b"": list(range(len(groups)))}
-        for rows in alike.values():
+        for rows in self._alike(sharing, groups).values():
             layout = self.layout(sharing, [int(tenant) for tenant in groups[rows[0]]])
             if layout is not None:
                 by_layout.setdefault(layout, []).extend(rows)
