@@ -17,13 +17,13 @@ VISION, BERT = 0, 1
 SPECS = WorkloadSpec(name="resnet50"), WorkloadSpec(name="bert-base", seq=128)
 
 
-def errors(*, risk=0.05, measured=()):
+def errors(*, risk=0.05, measured=(), jobs=()):
     gpu = open_simulated("sim:a100-sxm4-40gb")
     simulation = SimpleNamespace(
         risk=risk,
         measured=set(measured),
         gpus={"d": gpu},
-        tenants=[SimpleNamespace(batches=(1,))] * 2,
+        tenants=[SimpleNamespace(batches=(1,), job="1h" if number in jobs else None) for number in (VISION, BERT)],
         spec=lambda device, tenant, batch: SPECS[tenant],
         spans_of=lambda device, tenant: 1,
         served=lambda device, tenant: False,
@@ -65,6 +65,14 @@ KINDS = {
 def test_a_measured_time_alone_leaves_only_the_error_of_the_slowdown():
     assert upper(errors(measured=[BERT]), (BERT,))[0] == 1.0
     assert upper(errors(measured=[VISION]), (VISION, BERT))[0] < upper(errors(), (VISION, BERT))[0]
+
+
+def test_a_job_takes_the_stated_time_alone_and_only_its_slowdown_is_predicted():
+    assert upper(errors(jobs=[BERT]), (BERT,))[0] == 1.0
+    slowdown = error_of(Class("ampere", "eager", "vision", "mps", calibrated=False), "slowdown").around_one[1]
+    beside = upper(errors(jobs=[VISION]), (VISION, BERT))
+    assert beside[0] == pytest.approx(slowdown)
+    assert beside[1] == upper(errors(), (VISION, BERT))[1]
 
 
 def test_less_risk_means_wider_ends_and_a_closed_form_adds_its_own_error():

@@ -92,7 +92,7 @@ class SimulationErrors:
         return float(np.exp(-self._scale * low)), float(np.exp(self._scale * high))
 
     def _logs(self, device: str, tenant: int, way: str, measured: bool) -> tuple[Floats, Floats]:
-        """Logarithms of both ends: of the time alone, unless it was measured, and of the slowdown."""
+        """Logarithms of both ends: of the time alone, unless it was measured or is a job's, and of the slowdown."""
         from cotenant.prediction.trust import error_of
 
         ranges = [error_of(*question).around_one for question in self._classes(device, tenant, way, measured)]
@@ -105,7 +105,8 @@ class SimulationErrors:
 
         spec = self._simulation.spec(device, tenant, self._simulation.tenants[tenant].batches[0])
         gpu = self._simulation.gpus[device]
-        questions: list[tuple[str, Quantity]] = [] if measured else [("alone", "time")]
+        stated = self._simulation.tenants[tenant].job is not None  # its owner says how long it takes alone
+        questions: list[tuple[str, Quantity]] = [] if measured or stated else [("alone", "time")]
         if way != "alone":
             questions.append((way, "slowdown"))
         phase = phase_of(gpu.family(spec), spec)
