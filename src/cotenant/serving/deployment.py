@@ -155,7 +155,8 @@ async def _open_device(
         from cotenant.serving.simulated import open_simulated
 
         deployment.basis = "simulated"
-        deployment.measured = await open_simulated(file, own, division)
+        within_s = (patience or Patience()).start_s
+        deployment.measured = await open_simulated(file, own, division, within_s=within_s)
         return
     placed = orders(file, file.device, allowed)
     contracts = {name: file.tenants[name].contract(name) for name in own}

@@ -279,8 +279,10 @@ class _Stopping:
             self.done.set()
 
     async def _drain(self) -> None:
-        await self._service.drain(self._drain_s)
-        self.done.set()
+        try:
+            await self._service.drain(self._drain_s)
+        finally:
+            self.done.set()
 
 
 def listener_for(listening: Listening) -> socket.socket:

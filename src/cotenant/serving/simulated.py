@@ -1,11 +1,14 @@
 """A simulated GPU behind the real front end: requests take simulated times, and answers are zeros, labelled as such."""
 
+import _thread
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from cotenant.errors import BadInput
+from cotenant.errors import BadInput, ServingError
 from cotenant.scheduling import Chunk, RequestId, TenantAdded, TenantCosts
 from cotenant.serving.conductor import Conductor
 from cotenant.serving.tenants_file import ServedTenant, TenantsFile
@@ -19,12 +22,14 @@ if TYPE_CHECKING:
     from cotenant.prediction.contention import Part
     from cotenant.serving.device_setup import DividedDevice
 
+T = TypeVar("T")
+
 ZERO_TOKEN = 72
 """The token of every answer: a letter in the byte tokenizer."""
 
 
 async def open_simulated(
-    file: TenantsFile, own: Mapping[str, Conductor], division: "DividedDevice | None" = None
+    file: TenantsFile, own: Mapping[str, Conductor], division: "DividedDevice | None" = None, *, within_s: float
 ) -> dict[str, tuple[TenantCosts, Signature]]:
     """Register tenants of a simulated GPU with their schedulers; returns costs and signatures.
 
@@ -32,9 +37,10 @@ async def open_simulated(
         file: The tenants file.
         own: The conductor of each tenant.
         division: The parts of the GPU; None: requests take turns on all of it.
+        within_s: How long the costs of a tenant may take.
 
     Raises:
-        ServingError: An objective is below the solo time of a request.
+        ServingError: An objective is below the solo time of a request, or its costs took too long.
     """
     from cotenant.devices.simulated import open_simulated as open_gpu
 
@@ -44,7 +50,8 @@ async def open_simulated(
     known = {}
     for name, conductor in own.items():
         tenant, worker = file.tenants[name], workers[conductor]
-        costs, signature = await asyncio.to_thread(_known, gpu, file.settings, tenant, parts[name])
+        knowing = partial(_known, gpu, file.settings, tenant, parts[name])
+        costs, signature = await _aside(knowing, f"The costs of {name}", within_s)
         contract = tenant.contract(name)
         check_floor(contract, costs)
         known[name] = costs, signature
@@ -52,6 +59,38 @@ async def open_simulated(
         conductor.crew.assign(name, worker)
         conductor.tell(TenantAdded(time.monotonic(), contract, costs))
     return known
+
+
+async def _aside(work: Callable[[], T], what: str, within_s: float) -> T:
+    """Call a function in a thread that holds up nothing if it never ends, not even the end of the process.
+
+    `asyncio.to_thread` waits for ever for a function that raises StopIteration, and for a thread that died early.
+
+    Raises:
+        ServingError: It took too long.
+    """
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # noqa: BLE001 - raised in the thread of the loop
+            errors.append(error)
+        with suppress(RuntimeError):  # the loop was closed: no one waits any longer
+            loop.call_soon_threadsafe(ended.set)
+
+    _thread.start_new_thread(call, ())
+    try:
+        await asyncio.wait_for(ended.wait(), within_s)
+    except TimeoutError:
+        raise ServingError(
+            f"{what} weren't known within {within_s:.0f} s.", hint="Serve smaller models, or allow more time."
+        ) from None
+    for error in errors:
+        raise error
+    return results[0]
 
 
 class SimulatedWorker:

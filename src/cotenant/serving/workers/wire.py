@@ -249,15 +249,17 @@ def post_sentinels(connection: int, held: tuple[int, ...]) -> None:
 
 
 def _stand(connection: int, held: int, apart: threading.Event) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(_CLONE_FILES) == 0:
-        low, high = sorted((connection, held))
-        os.closerange(0, low)
-        os.closerange(low + 1, high)
-        os.closerange(high + 1, _MOST_DESCRIPTORS)
-    else:  # forbidden here: deaths are noticed when the connection closes
-        held = os.dup(held)
-    apart.set()
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.unshare(_CLONE_FILES) == 0:
+            low, high = sorted((connection, held))
+            os.closerange(0, low)
+            os.closerange(low + 1, high)
+            os.closerange(high + 1, _MOST_DESCRIPTORS)
+        else:  # forbidden here: deaths are noticed when the connection closes
+            held = os.dup(held)
+    finally:
+        apart.set()  # without a thread the pipe is closed, and the parent starts another worker
     hung_up = select.poll()
     hung_up.register(connection, 0)
     hung_up.poll()
