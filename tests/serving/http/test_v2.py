@@ -244,6 +244,19 @@ def test_text_is_tokenized_and_back():
     assert (wrong.status, "between 0 and 999" in wrong.body.decode()) == (400, True)
 
 
+@pytest.mark.parametrize(("with_tokenizer", "status"), [(("gpt",), 200), (("bert", "gpt"), 400), ((), 400)])
+def test_the_model_may_be_left_out_where_only_one_has_a_tokenizer(with_tokenizer, status):
+    async def scenario(client):
+        for name, tenant in client.service.tenants.items():
+            tenant.codec = tenant.codec if name in with_tokenizer else None
+        named = await client.post("/tokenize", {"model": "conv", "prompt": "a"})
+        return await client.post("/tokenize", {"prompt": "a"}), named
+
+    answer, named = run(scenario)
+    assert answer.status == status
+    assert named.status == 400, "it has no tokenizer"
+
+
 def test_the_description_lists_the_models_that_a_path_takes():
     async def scenario(client):
         return (await client.get("/openapi.json")).json()["paths"]
