@@ -42,3 +42,16 @@ def test_a_notebook_shows_a_table_with_names_as_text():
     assert "<th>slowdown</th>" in shown
     assert "&lt;a&gt;+b" in shown
     assert "<a>" not in shown
+
+
+@pytest.mark.parametrize(
+    ("count", "shown", "rest"), [(0, 0, ""), (100, 100, ""), (1234, 100, "<p>1,134 more rows</p>")]
+)
+def test_a_notebook_shows_a_hundred_rows_and_counts_the_others(count, shown, rest):
+    class Many(Tabular):
+        def rows(self) -> list[Row]:
+            return [{"n": number, "x": None} for number in range(count)]
+
+    html = Many()._repr_html_()
+    assert html.count("<td>") == 2 * shown
+    assert html.endswith(f"</table>{rest}")

@@ -1,6 +1,7 @@
 """From series to verdicts: what is judged, by what, and why it is called that."""
 
 import math
+from types import SimpleNamespace as Facts
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from cotenant.analyse.comparison import outcomes, series
 from cotenant.analyse.comparison.changes import JudgedChange, change
 from cotenant.analyse.comparison.outcomes import ComparedPair, Subject
+from cotenant.analyse.comparison.pair import _by_tenant
 from cotenant.analyse.comparison.series import BlockSeries, CommonCells, common_part
 from cotenant.tenancy.interval import Missing
 
@@ -195,3 +197,33 @@ def test_judged_changes_keep_their_numbers():
     assert found.p_value < 0.05
     assert found.blocks_missing is None
     assert JudgedChange("same", 0.5).blocks_missing is None
+
+
+def test_to_decide_one_of_many_rows_takes_more_blocks():
+    unsteady = Subject(pair(0.05, 10 * WAVE), NOTHING, NOTHING)
+    [single] = judged(unsteady)
+    many = judged(*[unsteady] * 10)
+    assert {each.verdict for each in (single, *many)} == {"ambiguous"}
+    assert {each.blocks_missing > 2 * single.blocks_missing for each in many} == {True}
+
+
+def with_blocks(before, now, *, unserved=False):
+    """A row that has so many blocks in either run."""
+    return Subject(ComparedPair(dict.fromkeys(range(before), 0.0), dict.fromkeys(range(now), 0.1)),
+                   NOTHING, NOTHING, unserved)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "pooled"),
+    [
+        (with_blocks(2, 2), with_blocks(2, 2), True),
+        (with_blocks(1, 2), with_blocks(1, 2), False),
+        (with_blocks(2, 1), with_blocks(2, 1), False),
+        (with_blocks(2, 2), with_blocks(2, 2, unserved=True), False),
+        (with_blocks(2, 2), None, False),
+    ],
+)
+def test_a_tenant_is_judged_as_a_whole_if_two_of_its_rows_have_two_blocks_in_both_runs(first, second, pooled):
+    subjects = {name: each for name, each in (("alone", first), ("beside b", second)) if each is not None}
+    found = _by_tenant({name: Facts(of="a") for name in subjects}, subjects)
+    assert list(found) == (["a"] if pooled else [])

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.analyse.decision.answer import Answer, choose, decide, effort
+from cotenant.analyse.decision.answer import Answer, _importance, choose, decide, effort
 from cotenant.analyse.sharing.summary import MixSummary, Summary
 from tests.analyse.decision.ways import about, cell, choice, objective, standing, tenant, way, with_objectives
 
@@ -230,3 +230,15 @@ def test_choices_are_ordered_by_tenants_then_verdict_then_work():
     assert [each.best.cell.mix for each in found.choices] == ["three", "better", "good", "open", "apart"]
     assert found.main.best.cell.mix == "three"
     assert found.best_shared.best.cell.mix == "better"
+
+
+def test_larger_mixes_come_first_then_what_to_share_then_what_is_sure_then_more_work():
+    larger = choice(way("mps", 1.2, [standing(name) for name in "abc"]), verdict="apart")
+    more, less = choice(way("mps", 2.0)), choice(way("mps", 1.5))
+    likely = objective(answer="open", chance=0.9)
+    unsure = choice(with_objectives("mps", likely, likely, work=9.0), verdict="open", because="too few requests")
+    unknown = choice(way("mps", 1.1), verdict="open", because="no trial passed")
+    apart = choice(way("mps", 1.9), verdict="apart")
+    assert (unsure.favours, unknown.favours) == ("share", "open")
+    expected = [larger, more, less, unsure, unknown, apart]
+    assert sorted([unknown, apart, unsure, less, larger, more], key=_importance) == expected

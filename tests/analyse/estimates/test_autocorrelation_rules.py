@@ -97,3 +97,11 @@ def test_the_design_effect_is_the_larger_of_that_between_stretches_and_between_t
 def test_without_variation_between_clusters_each_request_counts(hits):
     assert autocorrelation.design_effect([stretches([10], [h]) for h in hits]) == 1.0
     assert autocorrelation.design_effect([stretches([10], [3])]) == 1.0
+
+
+@pytest.mark.parametrize("blocks", [[1, 1, 2, 3, 3, 3, 3, 4, 4, 4, 5, 5], [0, 0, 1, 2, 3, 3, 3, 3, 4, 4, 4, 5]])
+def test_of_twelve_blocks_only_neighbours_count(blocks):
+    series = np.array(blocks, float)
+    first, second = autocorrelation.lags(series, 2)
+    assert 1 + 2 * first < 1 + 2.5 * 2 / math.sqrt(12) < 1 + 2 * (first + 2 / 3 * second)
+    assert autocorrelation.Common(0.0, 1.0).holds_for(series)

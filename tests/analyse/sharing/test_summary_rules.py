@@ -314,3 +314,9 @@ def test_the_speed_of_a_device_varies_between_neighbouring_blocks():
     expected = np.expm1(0.1 / 2**0.5)
     assert accuracy.speed_variation([steps]) == pytest.approx(expected)
     assert accuracy.speed_variation([steps, flat, steps, few]) == pytest.approx(expected), "the median of three"
+
+
+def test_requests_that_came_count_whether_they_were_served_or_not():
+    assert summary(seen(n=10, unfinished=2)).arrived_rps == pytest.approx(6.0), "12 in 2 s"
+    assert summary(seen(n=0, unfinished=0)).arrived_rps is None
+    assert summary(seen(verdict="invalid")).arrived_rps is None, "in no trial that counts"

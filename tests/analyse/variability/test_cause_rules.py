@@ -467,3 +467,18 @@ def test_sources_of_variance():
     assert said(share=None, gpu=level(0.5, 0.1, 0.5), node=level(0.3, 0.1, 0.4)) == []
     assert len(said(share=None, gpu=level(0.5, 0.1, 0.5), node=level(0.3, 0.1, 0.41))) == 1
     assert said(share=None, node=level(0.3, 0.1, 0.9)) == []
+
+
+@pytest.mark.parametrize(("clock", "name"), [(990.0, "not the clock"), (989.9, "clock locked")])
+def test_a_clock_is_lower_from_one_percent_below_the_usual_on(clock, name):
+    found = cause(others=USUAL | {"clock_mhz": 1000.0}, reasons=("", "", "", "", "clock setting"), clock_mhz=clock)
+    assert found.cause == name
+
+
+def test_the_usual_clock_is_the_median_of_those_that_were_read():
+    clocks = [900.0, 1000.0, 1100.0, NAN, 1100.0, 992.0]
+    same = {"power_w": [300.0] * 6, "temperature_c": [60.0] * 6, "power_limit_w": 300.0}
+    [found] = slow.slow_gpus(fleet([10.0] * 5 + [12.0], clock_mhz=clocks, **same))
+    assert found.cause == "not the clock", "992 MHz is not a hundredth below 1000 MHz"
+    [found] = slow.slow_gpus(fleet([10.0] * 5 + [12.0], clock_mhz=[*clocks[:5], 989.0], **same))
+    assert found.cause == "silicon"

@@ -319,3 +319,30 @@ def test_the_fleet_by_day(fleet):
     assert isinstance(found.per_month, Estimate)
     assert drift.find_drift(readings([[1.0, 2.0]])).days == 0.0
     assert [row["runs"] for row in found.to_json()["daily"]] == [runs for _, _, runs in found.daily]
+
+
+def test_the_first_run_counts_among_the_levels_and_in_the_line():
+    at, values = np.arange(4.0), np.array([4.0, 0.0, 0.0, 0.0])
+    steps = [Step(2, 2.0, 0.0, 0.1)]
+    # Around the levels 2 and 0: 4 + 4. Around the line 1 - 1.2 (t - 1.5): 12 - 1.44 x 5 = 4.8.
+    assert drift._line_fits_better(at, values, steps)
+
+
+def test_a_day_has_24_hours_and_days_without_runs_are_none():
+    noon = 19_000 * DAY + DAY / 2
+    at_s = [noon, noon + DAY / 2 - 1, noon + DAY / 2, noon + 3 * DAY, math.nan]
+    found = drift.find_drift(readings([[10.0, 10.0, 20.0, 10.0, 10.0]], at_s=at_s))
+    assert [(at, runs) for at, _, runs in found.daily] == [
+        (19_000 * DAY, 2), (19_001 * DAY, 1), (19_003 * DAY, 1),
+    ]  # fmt: skip
+    assert [middle for _, middle, _ in found.daily] == [1.0, 2.0, 1.0]
+    assert found.days == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(("last_s", "days"), [(DAY - 1, 1), (DAY, 2)])
+def test_the_variance_of_days_begins_with_the_second_day(last_s, days):
+    begin = 20_000 * DAY
+    at_s = [begin, begin + 1, begin + 2, begin + last_s] * 2
+    times = [[1.0, 1.1, 1.2, 1.5], [1.0, 1.2, 1.1, 1.4]]
+    found = decomposition.decompose(readings(times, at_s=at_s))
+    assert [level.groups for level in found.levels if level.level == "day"] == [days][: days - 1]
