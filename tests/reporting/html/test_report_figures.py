@@ -13,6 +13,7 @@ from cotenant.analyse.sharing.evidence import peaks_of
 from cotenant.api.report import report
 from cotenant.reporting.figures.every import figures
 from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure
+from cotenant.reporting.figures.latency import mix_curves_spec
 from cotenant.reporting.figures.material import gather
 from cotenant.reporting.figures.names import Condition, letters
 from cotenant.reporting.figures.work import stages_figure
@@ -232,3 +233,11 @@ def test_devices_stand_side_by_side_in_a_figure_too(tmp_path):
     assert all(row["gain"] == pytest.approx(np.log2(row["ratio"])) for row in drawn.rows)
     assert "devices" not in figures(gather(runs[:1]))
     assert 'data-figure="devices"' not in report(runs, out=tmp_path / "all.html").html.read_text(encoding="utf-8")
+
+
+def test_labels_beyond_the_lowest_and_the_highest_curve_are_inside_the_axes():
+    layers = [layer for layer in mix_curves_spec()["spec"]["layer"] if layer["mark"]["type"] == "text"]
+    assert {layer["mark"]["dy"] > 0 for layer in layers} == {True, False}
+    for layer in layers:
+        mark = layer["mark"]
+        assert layer["encoding"]["y"]["scale"]["padding"] >= abs(mark["dy"]) + mark["fontSize"] / 2
