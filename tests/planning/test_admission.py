@@ -1,12 +1,14 @@
 """The single change that admits a tenant, and second opinions on mixes that a wide range leaves open."""
 
 import itertools
+from pathlib import Path
 
 import pytest
 
-from cotenant.planning.admission import admitting_change
+from cotenant.planning.admission import NO_CHANGE, Advisor, admitting_change
 from cotenant.planning.mixes.kinds import DeviceKind
 from cotenant.planning.mixes.make import Ask, Impossible, make_plan
+from cotenant.planning.mixes.serving_plan import Refusal
 from cotenant.planning.mixes.tenants import ServingTenant
 from cotenant.tenancy.objective import Objective
 from cotenant.tenancy.tenant_entry import TenantEntry
@@ -70,6 +72,24 @@ def test_no_absurd_limit_is_given_where_time_is_up_and_a_smaller_one_works():
 
     change = admitting_change("embed", entry(), "sim:t4", attempt, more=lambda _: False)
     assert change.overrides == ("tenants.embed.slo={p99: 500ms}",), "ten times the limit, not ten thousand times"
+
+
+def test_another_device_is_preferred_to_a_limit_that_nobody_wants():
+    def attempt(overrides, devices):
+        limits = [float(text.partition("p99: ")[2][:-3]) for text in overrides if ".slo=" in text]
+        return "a40" in devices or (bool(limits) and limits[0] > 500)
+
+    assert admitting_change("embed", entry(), "sim:t4", attempt) is None
+    assert admitting_change("embed", entry(), "sim:t4", attempt, other_kinds=["sim:a40"]).sentence == "on sim:a40"
+
+
+def test_where_no_change_is_found_the_answer_says_so(monkeypatch):
+    monkeypatch.setattr(Advisor, "_admits", lambda self, *_, **__: False)
+    ticks = itertools.count()
+    advisor = Advisor(Path("a.yaml"), "sim:t4", {"embed": entry()}, (), Ask(seconds=1), lambda: next(ticks) * 1e-3)
+    assert advisor.hint(["embed"], set(), 1.0) == f"embed: {NO_CHANGE}"
+    (refusal,) = advisor.explained([Refusal("embed", "misses its p99")], 1.0)
+    assert (refusal.reason, refusal.command) == (f"misses its p99; {NO_CHANGE}", "")
 
 
 def test_where_one_more_device_would_do_it_is_added():

@@ -28,8 +28,9 @@ SOFTWARE = ("compile", "graphs", "onnxruntime", "tensorrt")
 GENERATING = ("vllm", "compile", "graphs")
 PARTS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 """Parts of a rate that are tried, the largest first."""
-RELAXED = ((1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0), (30.0, 100.0, 1e3, 1e4))
-"""Multiples of a limit that are tried, the smallest first; what nobody wants only if no smaller one works."""
+RELAXED = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
+"""Multiples of a limit that are tried, the smallest first. Whoever asks for 30 ms has no use for more."""
+NO_CHANGE = "no single change of software, rate, limits (to 10x) or devices was found that serves it"
 
 Attempt = Callable[[Sequence[str], str], bool]
 """Plan again with these `--set` texts on these devices: whether the tenant gets all it asks for."""
@@ -92,7 +93,7 @@ def admitting_change(
             return change
     if known is not None:
         return known
-    steps = (*_rates(name, entry), *(_limits(name, entry, factors) for factors in RELAXED))
+    steps = (*_rates(name, entry), _limits(name, entry))
     for number, changes in enumerate(steps, start=1):
         first = _first(changes, admits, lambda number=number: more(FREE + (1 - FREE) * number / (len(steps) + 1)))  # type: ignore[misc]
         if first is not None:
@@ -142,7 +143,7 @@ def _rates(name: str, entry: "TenantEntry") -> tuple[list[AdmissionChange], ...]
     return by_key
 
 
-def _limits(name: str, entry: "TenantEntry", factors: Sequence[float]) -> list[AdmissionChange]:
+def _limits(name: str, entry: "TenantEntry") -> list[AdmissionChange]:
     """All objectives relaxed by the same factor."""
     return [
         AdmissionChange(
@@ -150,7 +151,7 @@ def _limits(name: str, entry: "TenantEntry", factors: Sequence[float]) -> list[A
             "with " + ", ".join(f"{limit.label}: {milliseconds(limit.limit_ms * factor)}" for limit in entry.slo),
             (f"tenants.{name}.slo={{{', '.join(_relaxed(limit, factor) for limit in entry.slo)}}}",),
         )
-        for factor in (factors if entry.slo else ())
+        for factor in (RELAXED if entry.slo else ())
     ]
 
 
@@ -202,7 +203,9 @@ class Advisor:
             if change is not None:
                 how = f"by itself {change.sentence}" if alone else change.sentence
                 lines.append(f"{name} can be served {how}: {self._command(change)}")
-        return "; ".join(lines) or "relax the objective, shrink the model or the batch, or add a device"
+            else:
+                lines.append(f"{name}: {NO_CHANGE}")
+        return "; ".join(lines)
 
     def explained(self, refusals: Sequence[Refusal], end: float) -> tuple[Refusal, ...]:
         """The refusals with the change that admits each, as far as time allows."""
@@ -212,7 +215,9 @@ class Advisor:
             own = self.clock() + (end - self.clock()) / (len(refusals) - number)
             changes.append(self._change(refusal.tenant, own, room=True, left_out=others))
         return tuple(
-            refusal if change is None else replace(refusal, change=change.sentence, command=self._command(change))
+            replace(refusal, reason=f"{refusal.reason}; {NO_CHANGE}")
+            if change is None
+            else replace(refusal, change=change.sentence, command=self._command(change))
             for refusal, change in zip(refusals, changes, strict=True)
         )
 
