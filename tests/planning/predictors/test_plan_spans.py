@@ -5,6 +5,7 @@ import pytest
 from cotenant.devices.simulated.simulated_gpu import open_simulated
 from cotenant.planning.mixes.kinds import DeviceKind
 from cotenant.planning.mixes.tenants import planned
+from cotenant.planning.predictors import solo
 from cotenant.planning.predictors.closed_form import ClosedForm
 from cotenant.planning.predictors.profiles import Simulation
 from cotenant.planning.predictors.solo import with_spans
@@ -55,3 +56,22 @@ def test_a_model_that_fits_is_not_split():
 def test_what_can_not_be_split_is_left_whole(constraint):
     wanted = {"seq": None} if "workload" in constraint else {}
     assert not split(**constraint, **wanted)[0].spans
+
+
+@pytest.mark.parametrize(
+    ("replicas", "spans"),
+    [
+        pytest.param({2: 6, 4: 3, 8: 1}, 8, id="one wide replica takes fewer than many narrow ones"),
+        pytest.param({2: 2, 4: 1, 8: 1}, 2, id="as many either way"),
+        pytest.param({2: 4, 4: 1, 8: 1}, 4, id="wider than needed"),
+        pytest.param({2: None, 4: 2, 8: None}, 4, id="only one number serves it"),
+    ],
+)
+def test_a_model_is_split_so_that_all_its_replicas_take_the_fewest_gpus(replicas, spans, monkeypatch):
+    def counted(tenants, kinds, predictor, who):
+        return [replicas[predictor.simulation.spans[GPU, 0]]]
+
+    monkeypatch.setattr(solo, "replicas_of", counted)
+    found, simulation, _ = split()
+    assert found.spans == {GPU: spans}
+    assert simulation.spans_of(GPU, 0) == spans

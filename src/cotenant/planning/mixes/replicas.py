@@ -18,15 +18,22 @@ COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 
 
 def replicas_of(
-    tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: MixPredictor
+    tenants: Sequence[ServingTenant],
+    kinds: Sequence[DeviceKind],
+    predictor: MixPredictor,
+    who: Sequence[int] | None = None,
 ) -> list[int | None]:
-    """The smallest number of replicas that each meet the objectives alone on some device; None if no number does."""
+    """The smallest number of replicas that each meet the objectives alone on some device; None if no number does.
+
+    Only for some of the tenants if given.
+    """
     counts: list[int | None] = [1 if tenant.job and tenant.job.gpus > 1 else None for tenant in tenants]
+    asked = range(len(tenants)) if who is None else who
     for count in sorted({*COUNTS, *(tenant.replicas for tenant in tenants if tenant.replicas)}):
         candidates = [
             number
-            for number, tenant in enumerate(tenants)
-            if counts[number] is None and count == (tenant.replicas or (1 if tenant.job else count))
+            for number in asked
+            if counts[number] is None and count == (tenants[number].replicas or (1 if tenants[number].job else count))
         ]
         if not candidates:
             continue

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cotenant.planning.mixes.batching import BatchService
-from cotenant.planning.mixes.replicas import hopeless
+from cotenant.planning.mixes.replicas import hopeless, replicas_of
 from cotenant.planning.solver.problem import Floats
 
 if TYPE_CHECKING:
@@ -153,14 +153,25 @@ def with_spans(
     split = list(tenants)
     for kind in kinds:
         splits = [number for number in range(len(split)) if _may_be_split(number, kind, split, predictor)]
-        left = hopeless(split, [kind], predictor, splits)
-        for spans in (count for count in SPANS if count <= kind.available):
-            for number in left:
-                _split(number, kind.name, spans, split, predictor)
-            left = hopeless(split, [kind], predictor, left)
-        for number in left:
-            _split(number, kind.name, 1, split, predictor)
+        for number in hopeless(split, [kind], predictor, splits):
+            _split(number, kind.name, _width(number, kind, split, predictor), split, predictor)
     return tuple(split)
+
+
+def _width(number: int, kind: "DeviceKind", tenants: "list[ServingTenant]", predictor: "ClosedForm") -> int:
+    """Over how many devices each replica is split, so that all replicas take the fewest; 1 if no number serves it.
+
+    Where a model hardly fits, little room is left for requests: fewer replicas over more devices may do.
+    """
+    fewest, best = np.inf, 1
+    for spans in (count for count in SPANS if count <= kind.available):
+        if spans >= fewest:
+            break
+        _split(number, kind.name, spans, tenants, predictor)
+        replicas = replicas_of(tenants, [kind], predictor, [number])[number]
+        if replicas is not None and replicas * spans < fewest:
+            fewest, best = replicas * spans, spans
+    return best
 
 
 def _split(number: int, kind: str, spans: int, tenants: "list[ServingTenant]", predictor: "ClosedForm") -> None:
