@@ -106,8 +106,16 @@ def test_a_change_that_costs_nothing_is_preferred_to_another_device():
 
 @pytest.mark.parametrize(("room", "sentence"), [(True, "with one more sim:t4"), (False, "at 4.00/s instead of 40/s")])
 def test_there_is_an_answer_even_if_time_is_up(room, sentence):
-    change = admitting_change("embed", entry(), "sim:t4", lambda *_: True, room=room, more=lambda _: False)
+    def attempt(overrides, _):
+        return not any("software" in text for text in overrides)
+
+    change = admitting_change("embed", entry(), "sim:t4", attempt, room=room, more=lambda _: False)
     assert change.sentence == sentence
+
+
+def test_the_likeliest_change_is_tried_even_if_time_is_up():
+    change = admitting_change("embed", entry(), "sim:t4", lambda *_: True, room=True, more=lambda _: False)
+    assert change.sentence == "with software: compile"
 
 
 def test_nothing_is_claimed_that_did_not_work():

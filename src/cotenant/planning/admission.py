@@ -86,8 +86,8 @@ def admitting_change(
         AdmissionChange(name, f"with one more {kind}", devices=added) for added, kind in _one_more(devices) if room
     ]
     known = next((change for change in more_devices if admits(change)), None)
-    for change in _candidates(name, entry):
-        if not more(FREE):
+    for tried, change in enumerate(_candidates(name, entry)):
+        if tried and not more(FREE):
             break
         if admits(change):
             return change
@@ -103,19 +103,23 @@ def admitting_change(
 
 
 def _candidates(name: str, entry: "TenantEntry") -> Iterator[AdmissionChange]:
-    """Changes of how it is executed."""
+    """Changes of how it is executed, the likeliest first: on a slow machine there may be time for just one."""
     key = f"tenants.{name}"
     if entry.isolation != "any":
         yield AdmissionChange(name, "without its isolation", (f"{key}.isolation=any",))
     if entry.share is not None:
         yield AdmissionChange(name, "without a share of its own", (f"{key}.share=null",))
     generates = entry.mode == "generate"
+    changes = [
+        AdmissionChange(name, f"with software: {software}", (f"{key}.software={software}",))
+        for software in (GENERATING if generates else SOFTWARE)
+        if software not in (entry.software or ())
+    ]
     given = entry.at_once[-1] if entry.at_once else 1
     if given < MOST_AT_ONCE and not (generates and entry.at_once is None):
-        yield AdmissionChange(name, f"with at_once: 1..{MOST_AT_ONCE}", (f"{key}.at_once=1..{MOST_AT_ONCE}",))
-    for software in GENERATING if generates else SOFTWARE:
-        if software not in (entry.software or ()):
-            yield AdmissionChange(name, f"with software: {software}", (f"{key}.software={software}",))
+        more = AdmissionChange(name, f"with at_once: 1..{MOST_AT_ONCE}", (f"{key}.at_once=1..{MOST_AT_ONCE}",))
+        changes.insert(1, more)
+    yield from changes
 
 
 def _one_more(devices: str) -> Iterator[tuple[str, str]]:
