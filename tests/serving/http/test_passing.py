@@ -8,6 +8,7 @@ import pytest
 
 from cotenant.serving.http import passing
 from cotenant.serving.http.messages import HttpRequest
+from cotenant.serving.service import Wishes
 
 
 @pytest.mark.parametrize(
@@ -30,3 +31,24 @@ def test_the_letters_of_all_texts_and_the_asked_tokens_foresee_the_cost(monkeypa
     document, costs = asyncio.run(passing.pass_openai(None, served, request, body | {"model": "ours", "priority": 1}))
     assert document == body | {"model": "theirs"}, "but for its name and its place in our order"
     assert costs == {"letters": letters, "tokens": tokens}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "wishes"),
+    [
+        ({"timeout": 20_000, "priority": 2}, Wishes(0.02, None, 2)),
+        (None, Wishes()),
+        ({}, Wishes()),
+        ({"top_k": 5}, Wishes()),
+    ],
+)
+@pytest.mark.parametrize("raw", [b"", b"1234"])
+def test_tensors_pass_with_the_wishes_of_their_parameters(monkeypatch, parameters, wishes, raw):
+    async def sent(service, served, body, header, asked):
+        return body, header, asked
+
+    monkeypatch.setattr(passing, "pass_tensors", sent)
+    head = json.dumps({"inputs": [], "parameters": parameters}).encode()
+    headers = {"inference-header-content-length": str(len(head))} if raw else {}
+    request = HttpRequest("POST", "/v2/models/m/infer", headers, head + raw)
+    assert asyncio.run(passing.pass_v2(None, None, request)) == (head + raw, len(head) if raw else None, wishes)
