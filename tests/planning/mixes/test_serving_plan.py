@@ -10,6 +10,7 @@ from cotenant.errors import CotenantError
 from cotenant.planning.mixes.kinds import DeviceKind
 from cotenant.planning.mixes.make import Ask, Impossible, make_plan
 from cotenant.planning.mixes.mig import MigGeometry
+from cotenant.planning.mixes.predictor import PredictedMix, Range, Requirements
 from cotenant.planning.mixes.serving_plan import document_of
 from cotenant.planning.mixes.tenants import BatchJob, ServingTenant
 from cotenant.reporting.results.planned import answer_of
@@ -153,6 +154,25 @@ def test_the_stated_room_for_growth_is_exact():
     assert seat.holds_to > 1
     still = plan([tenant("a", 20 * seat.holds_to, 40), tenant("b", 10, 200)], [Work(10), Work(10)])
     assert len(still.devices) == len(made.devices)
+
+
+def test_all_replicas_of_a_tenant_on_a_device_grow_together():
+    one = replace(BIG, available=1, ways=("processes",))
+    works, other = [Work(10)] * 2, tenant("b", 5, 200)
+    made = plan([tenant("a", 20, 40, replicas=2), other], works, [one])
+    seats = [seat for seat in made.devices[0].tenants if seat.tenant == "a"]
+    assert [seat.rate_rps for seat in seats] == [10, 10]
+    (holds,) = {seat.holds_to for seat in seats}
+    assert plan([tenant("a", 20 * holds, 40, replicas=2), other], works, [one]).keeps_all
+    assert not plan([tenant("a", 22 * holds, 40, replicas=2), other], works, [one]).keeps_all
+
+
+def test_a_tenant_that_never_gets_an_answer_is_late():
+    never = np.full((1, 1), np.inf)
+    ends, stretch = Range(*[never[..., None]] * 3), Range(never, never, never)
+    none = np.zeros(1)
+    predicted = PredictedMix(ends, stretch, np.zeros((1, 1)), none, none, none, ("simulated",))
+    assert Requirements([tenant("a", 20, 40)]).late(np.zeros((1, 1), np.int64), predicted).all()
 
 
 def test_an_alternative_refused_only_by_its_interval_is_measured_next():

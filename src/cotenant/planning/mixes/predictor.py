@@ -105,7 +105,8 @@ class Requirements:
 
     def strains(self, tenants: Ints, predicted: PredictedMix) -> Floats:
         """By mix and seat: the largest ratio to a limit, at the upper end."""
-        slow = predicted.slowdown.upper / self.stretch[tenants]
+        # Infinitely slowed down, a tenant without a deadline is late by its objectives.
+        slow = predicted.slowdown.upper / np.minimum(self.stretch[tenants], FOREVER_MS)
         return np.asarray(np.maximum(self.ratios(tenants, predicted.latency_ms.upper).max(axis=2), slow))
 
     def late(self, tenants: Ints, predicted: PredictedMix) -> Bools:

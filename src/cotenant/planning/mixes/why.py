@@ -257,12 +257,14 @@ def _written(sharing: str) -> str:
 def _holds_to(judge: MixJudge, column: PlacedGroup, position: int, more: Callable[[], bool]) -> float | None:
     """The largest of `FACTORS` times a tenant's rate at which this device still serves all, planned again for it.
 
+    All its replicas on the device grow together.
+
     Above the largest that the fast predictor is sure of, the slower one is asked as a plan for the higher rate would
     ask it: about every way to share, for each number of requests at once whose estimate the fast one leaves open. None
     if time is up before that is done.
     """
-    seats = [(unit, number) for unit in column.members for number, _ in enumerate(judge.units[unit].seats)]
-    unit, number = seats[position]
+    seats = [seat for unit in column.members for seat in judge.units[unit].seats]
+    tenant = seats[position].tenant
     group, kind = np.arange(len(column.members), dtype=np.int64)[None, :], judge.ways[column.option].kind
     ways = [option for option, way in enumerate(judge.ways) if way.kind == kind and option != column.option]
     options = [column.option, *ways]
@@ -271,10 +273,16 @@ def _holds_to(judge: MixJudge, column: PlacedGroup, position: int, more: Callabl
     closely = None if opinion is None else opinion.about(judge.units[unit] for unit in column.members)
 
     def at(step: int, predictor: MixPredictor = judge.predictor) -> MixJudge:
-        seat = judge.units[unit].seats[number]
-        seats = (*judge.units[unit].seats[:number], replace(seat, rate_rps=seat.rate_rps * float(FACTORS[step])),
-                 *judge.units[unit].seats[number + 1 :])  # fmt: skip
-        units = [Unit(seats) if other == unit else judge.units[other] for other in column.members]
+        factor = float(FACTORS[step])
+        units = [
+            Unit(
+                tuple(
+                    replace(seat, rate_rps=seat.rate_rps * factor) if seat.tenant == tenant else seat
+                    for seat in judge.units[unit].seats
+                )
+            )
+            for unit in column.members
+        ]
         return MixJudge(judge.tenants, judge.kinds, units, predictor, minimise=judge.minimise, known=judge.known)
 
     def largest(holds: Callable[[int], bool], low: int, high: int) -> int:
