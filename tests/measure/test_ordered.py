@@ -68,7 +68,7 @@ def test_a_plan_with_a_server_is_measured_and_judged_and_the_server_is_gone(tmp_
     assert {name: workload for name, workload, _ in rows} == {
         "scripted": "resnet18-mini", "writes": "distilgpt2-mini"
     }  # fmt: skip
-    addresses = {address for *_, address in rows} - {None}  # alone, a tenant is no client
+    addresses = {address for *_, address in rows} - {None}  # a tenant that runs alone asks no server
     assert len(addresses) == 1, "one server for all"
     assert all(tenant.requests > 20 and tenant.unfinished == 0 for tenant in found.values())
     assert not listening(read_address(addresses.pop())), "the server ends with the run"

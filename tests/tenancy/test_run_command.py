@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from cotenant.study.files import load_study
-from cotenant.tenancy.run_command import minutes_of, mixes_setting, run_command, time_settings, ways_setting
+from cotenant.tenancy.run_command import RunLength, mixes_setting, run_command, ways_setting
 
 STUDY = """
 device: cpu
@@ -44,7 +44,7 @@ def test_ways_to_share_are_read_back_with_their_shares(read, way):
 
 
 def test_a_run_gets_whole_minutes_that_are_twice_what_its_trials_take(read):
-    assert minutes_of(3, 3, 2.0) == 1
-    assert minutes_of(3, 10, 2.0) == 2
-    study = read(*time_settings(3, 10, 2.0))
+    assert RunLength(3, 3, 2.0).minutes == 1
+    assert RunLength(3, 10, 2.0).minutes == 2
+    study = read(*RunLength(3, 10, 2.0).settings)
     assert (study.blocks.max, study.budget_s) == (10, 120)

@@ -142,10 +142,9 @@ def settling(found: "PredictedMixes", study: "Study", name: str, target: "Target
     from cotenant.tenancy.run_command import (
         FEWEST_BLOCKS,
         REAL_DEVICE,
-        minutes_of,
+        RunLength,
         mixes_setting,
         run_command,
-        time_settings,
         ways_setting,
     )
 
@@ -155,10 +154,10 @@ def settling(found: "PredictedMixes", study: "Study", name: str, target: "Target
         latencies = [tenant.latency_ms.ends[1] for way in found.mixes if way.mix == mix.mix for tenant in way.tenants]
         lengths = chosen(max(latencies) / 1e3, LONG)
         trial_s = lengths.lead_s + (lengths.window_s if study.window_s is None else study.window_s)
-        time = len(mix.ways) + len(set(mix.mix)), FEWEST_BLOCKS, trial_s
-        settings = [mixes_setting([mix.mix]), ways_setting(mix.ways), *time_settings(*time)]
+        length = RunLength(len(mix.ways) + len(set(mix.mix)), FEWEST_BLOCKS, trial_s)
+        settings = [mixes_setting([mix.mix]), ways_setting(mix.ways), *length.settings]
         command = run_command(name, settings, device=device)
-        commands.append(replace(mix, minutes=minutes_of(*time), command=command))
+        commands.append(replace(mix, minutes=length.minutes, command=command))
     return replace(found, open=tuple(commands))
 
 

@@ -5,6 +5,7 @@ import math
 import re
 import shlex
 from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
 from cotenant.tenancy.ways import EQUAL
 
@@ -58,14 +59,23 @@ def _way(sharing: str) -> str:
     return f"{{{mode}: {EQUAL if shares == EQUAL else f'[{shares}]'}}}" if shares else mode
 
 
-def minutes_of(trials: int, blocks: int, window_s: float) -> int:
-    """What a run of so many trials per block is given."""
-    return max(1, math.ceil(_ROOM * trials * blocks * window_s / 60))
+class RunLength(NamedTuple):
+    """How much a run measures, and the time it is given for that."""
 
+    trials: int
+    """Of a block."""
+    blocks: int
+    window_s: float
 
-def time_settings(trials: int, blocks: int, window_s: float) -> list[str]:
-    """`blocks=3`, and as many minutes as they may take."""
-    return [f"blocks={blocks}", f"budget={minutes_of(trials, blocks, window_s)}min"]
+    @property
+    def minutes(self) -> int:
+        """At most."""
+        return max(1, math.ceil(_ROOM * self.trials * self.blocks * self.window_s / 60))
+
+    @property
+    def settings(self) -> list[str]:
+        """`blocks=3` and `budget=2min`."""
+        return [f"blocks={self.blocks}", f"budget={self.minutes}min"]
 
 
 def plain(name: str) -> str:

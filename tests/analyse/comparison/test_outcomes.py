@@ -208,7 +208,7 @@ def test_to_decide_one_of_many_rows_takes_more_blocks():
 
 
 def with_blocks(before, now, *, unserved=False):
-    """A row that has so many blocks in either run."""
+    """A row with these numbers of blocks in the two runs."""
     return Subject(ComparedPair(dict.fromkeys(range(before), 0.0), dict.fromkeys(range(now), 0.1)),
                    NOTHING, NOTHING, unserved)  # fmt: skip
 

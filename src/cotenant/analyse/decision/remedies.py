@@ -7,15 +7,7 @@ from cotenant.analyse.decision.answer import MixChoice
 from cotenant.analyse.decision.option import SharingOption, TenantInOption, mix_name
 from cotenant.analyse.sharing.slo import LATE, queries_needed
 from cotenant.tenancy.records import SERVED
-from cotenant.tenancy.run_command import (
-    FEWEST_BLOCKS,
-    REAL_DEVICE,
-    minutes_of,
-    mixes_setting,
-    run_command,
-    time_settings,
-    ways_setting,
-)
+from cotenant.tenancy.run_command import FEWEST_BLOCKS, REAL_DEVICE, RunLength, mixes_setting, run_command, ways_setting
 from cotenant.text import duration, listed
 
 DEFAULT = "eager"
@@ -81,7 +73,12 @@ def _measured_really(choice: MixChoice) -> str:
 
 
 def _takes(option: SharingOption, blocks: int) -> str:
-    return f"at most {duration(60 * minutes_of(_trials(option), blocks, _window_s(option)))}"
+    return f"at most {duration(60 * _length(option, blocks).minutes)}"
+
+
+def _length(option: SharingOption, blocks: int) -> RunLength:
+    """A block has the mix, and its tenants alone."""
+    return RunLength(1 + len({tenant.of for tenant in option.standings}), blocks, _window_s(option))
 
 
 def _window_s(option: SharingOption) -> float:
@@ -89,17 +86,11 @@ def _window_s(option: SharingOption) -> float:
     return max(max(tenant.measured_s for tenant in option.standings) / max(option.mix.blocks, 1), 1.0)
 
 
-def _trials(option: SharingOption) -> int:
-    """Of a block: the mix, and its tenants alone."""
-    return 1 + len({tenant.of for tenant in option.standings})
-
-
 def _command(choice: MixChoice, blocks: int, device: str | None = None) -> str:
     """`cotenant run FILE --set 'mixes=[{groups: {a-b: [a, b]}}]' --set 'sharing=[mps]' ...`."""
     option = choice.best
     members = [tenant.of for tenant in option.standings]
-    time = time_settings(_trials(option), blocks, _window_s(option))
-    settings = [mixes_setting([members]), ways_setting([option.cell.sharing]), *time]
+    settings = [mixes_setting([members]), ways_setting([option.cell.sharing]), *_length(option, blocks).settings]
     return run_command(choice.study, settings, device=device)
 
 

@@ -97,7 +97,9 @@ def _of_tables(
     place = place_at(device)
     known = learnt(runs, place, db=db)
     if not known.tables:
-        raise StudyError("there is no study, and no table to take tenants from", hint="cotenant predict STUDY")
+        raise StudyError(
+            "there are no tenants to predict", hint="name a study, or a table of measurements: --from table.csv"
+        )
     asked = asked_of_tables(place, known)
     groups: list[tuple[str, ...]] = [*combinations(asked.names, 2)]
     if mix is not None:

@@ -13,15 +13,7 @@ from cotenant.planning.inputs.tenants import runs_of
 from cotenant.study.windows import LONG
 from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.plan_document import PlanDevice, PlanSeat
-from cotenant.tenancy.run_command import (
-    FEWEST_BLOCKS,
-    REAL_DEVICE,
-    minutes_of,
-    mixes_setting,
-    run_command,
-    time_settings,
-    ways_setting,
-)
+from cotenant.tenancy.run_command import FEWEST_BLOCKS, REAL_DEVICE, RunLength, mixes_setting, run_command, ways_setting
 from cotenant.tenancy.sharing import Sharing, sharing_written
 from cotenant.tenancy.ways import SCHEDULED
 from cotenant.workloads.protocol import in_steps
@@ -124,9 +116,9 @@ def measuring(
     ]
     blocks = max(FEWEST_BLOCKS, math.ceil(max(needed_s, default=0.0) / LONG.window_s))
     trials = 1 + len(set(names)) if len(names) > 1 else len(entries)
-    time = trials, blocks, LONG.window_s + LONG.lead_s
+    length = RunLength(trials, blocks, LONG.window_s + LONG.lead_s)
     together = [mixes_setting([names]), ways_setting([_way(measurement, devices)])]
-    settings = [*(together if len(names) > 1 else ["mixes=[solo]"]), *time_settings(*time)]
+    settings = [*(together if len(names) > 1 else ["mixes=[solo]"]), *length.settings]
     for name in dict.fromkeys(names):
         settings += _as_planned(name, entries[name], seats[name], mode) if name in seats else []
     if measurement.replicas > 1 and (load := entries[names[0]].load) is not None and load.rate_rps:
@@ -136,7 +128,7 @@ def measuring(
         device = REAL_DEVICE
         would += f" (only a real {DeviceName(measurement.kind).model} can tell)"
     command = run_command(str(tenants), settings, device=device)
-    return replace(measurement, would=would, minutes=minutes_of(*time), command=command)
+    return replace(measurement, would=would, minutes=length.minutes, command=command)
 
 
 def _way(measurement: "Measurement", devices: "Sequence[PlannedDevice]") -> str:

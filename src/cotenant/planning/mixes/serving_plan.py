@@ -152,10 +152,10 @@ class Measurement:
     would: str
     """Its possible effect."""
     replicas: int = 1
-    """A single tenant is measured at the rate of one of so many replicas."""
+    """A single tenant is measured at its rate divided by these."""
     minutes: int | None = None
     command: str = ""
-    """Measures it in at most so many minutes."""
+    """Takes at most `minutes`."""
 
     @property
     def sentence(self) -> str:

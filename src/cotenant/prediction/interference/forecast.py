@@ -104,7 +104,7 @@ class OpenWay:
     """How many times as long the slowest tenant may take under the first as under another."""
     minutes: int | None = None
     command: str = ""
-    """Measures it in at most so many minutes."""
+    """Takes at most `minutes`."""
 
     @property
     def label(self) -> str:
